@@ -1,0 +1,38 @@
+# Two commands: `make demo` runs the main job, `make test` the test suite.
+# Both set up everything they need in .venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test test-slow check install clean help
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+install: $(STAMP)  ## make .venv with pomp and its development tools
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: install  ## run a program on a task, print its return, write demo/harvester.gif
+	@mkdir -p demo
+	$(BIN)/pomp run Harvester examples/harvester.karel --gif demo/harvester.gif
+
+test: install  ## run the test suite (minutes)
+	$(BIN)/python -m pytest -n 2
+
+test-slow: install  ## run the long tests too
+	$(BIN)/python -m pytest -m 'slow and not cuda'
+
+check: install  ## lint, format, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:  ## remove everything the other targets made
+	rm -rf $(VENV) demo build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,78 @@
+"""Every exception raised on purpose. The command line prints them in one line, status 2."""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+_SHOWN_TOKENS = 12  # how much of a long program an error quotes on either side
+
+
+class PompError(Exception):
+    """The base of all errors a user can cause and mend."""
+
+
+class ConfigError(PompError, ValueError):
+    """A setting has a value it cannot have."""
+
+
+class UnknownNameError(PompError, LookupError):
+    """A name that is not in the list it should come from."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        names = list(known)
+        folded = {known_name.lower(): known_name for known_name in names}
+        close = get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+        hint = f" Did you mean '{folded[close[0]]}'?" if close else ""
+        listed = ", ".join(names) if names else "none"
+        super().__init__(f"unknown {kind} '{_shorten(name)}'.{hint} Known: {listed}")
+
+
+class ProgramSyntaxError(PompError, ValueError):
+    """Text or token ids that are not a program.
+
+    Attributes:
+        position: index of the offending token; the number of tokens if the text ended too early.
+        found: the token there, or None at the end of the text.
+        expected: the tokens that could have come.
+    """
+
+    def __init__(
+        self, tokens: Sequence[str], position: int, expected: Sequence[str], reason: str = ""
+    ) -> None:
+        self.position = position
+        self.found = tokens[position] if position < len(tokens) else None
+        self.expected = tuple(expected)
+        came = "the end of the program" if self.found is None else f"'{_shorten(self.found)}'"
+        message = reason or f"expected {_any_of(self.expected)}, got {came}"
+        super().__init__(f"{message} (token {position})\n{_pointer(tokens, position)}")
+
+
+class WorldError(PompError, ValueError):
+    """A map, a state or an array that is not a usable world."""
+
+
+class GoldenError(PompError, ValueError):
+    """A folder or a file of recorded traces that cannot be replayed."""
+
+
+class OutputError(PompError, OSError):
+    """A file cannot be written where it was asked for."""
+
+
+def _shorten(text: str, limit: int = 40) -> str:
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _any_of(names: Sequence[str]) -> str:
+    quoted = [f"'{name}'" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+
+
+def _pointer(tokens: Sequence[str], position: int) -> str:
+    """The tokens around `position`, and a caret below it."""
+    first = max(0, position - _SHOWN_TOKENS)
+    before = " ".join(_shorten(token) for token in tokens[first:position])
+    after = " ".join(_shorten(token) for token in tokens[position : position + _SHOWN_TOKENS])
+    lead = "... " if first else ""
+    offset = len(lead) + len(before) + (1 if before else 0)
+    tail = " ..." if position + _SHOWN_TOKENS < len(tokens) else ""
+    return f"  {lead}{before}{' ' if before else ''}{after}{tail}\n  {' ' * offset}^"

@@ -1,0 +1,166 @@
+"""One world: its cell bytes, its pose, the rules every task shares. Compiled, scalar, in place.
+
+A cell is one byte: marker count (bits 0-3), wall, the "zero markers" flag and a flag for the task's
+use. The zero flag is real state: the references keep a one-hot marker vector per cell, not every
+rule keeps it one-hot, and a count is read as the first entry set. So a cell with the zero flag
+*shows* its markers (`markersPresent` sees them) but pick and put start from zero.
+
+A pose is one integer: 4 * cell index + facing. The outer ring of a world is wall, so the cell in
+front of an agent always exists.
+"""
+
+from enum import IntEnum
+
+from pomp._numba import scalar
+from pomp.dsl.vocabulary import Action, Perception
+
+COUNT, WALL, ZERO, FLAG = 15, 16, 32, 64
+
+
+class Facing(IntEnum):
+    """The four headings; turning right adds one."""
+
+    NORTH, EAST, SOUTH, WEST = range(4)
+
+
+# Memory: the integers a task keeps about one world (int32). A task's own slots follow these.
+DONE, ACTIONS, SCORE, UNIT, TALLY, FIRST_SLOT = range(6)
+
+# Rules: the integers that describe a task in its setting (int64). A task's own follow these.
+# 0-3 are the offsets to the neighbours in the order of Facing.
+HEIGHT, WIDTH, CAP, VALUE, SCALE, PAY, COST, FINE, WHOLE, FIRST_RULE = range(4, 14)
+
+SUM, LAST, MEAN = range(3)
+"""How rewards make a value (rules[VALUE]); see `value`."""
+
+NORTH, EAST, SOUTH, WEST = (int(facing) for facing in Facing)
+MOVE, TURN_LEFT, TURN_RIGHT, PICK, PUT = (int(action) for action in Action)
+_FRONT, _LEFT, _RIGHT, _MARKERS, _ = (int(perception) for perception in Perception)
+_KEPT = WALL | FLAG  # what writing a count leaves alone
+
+
+@scalar
+def pose_at(row, col, width, facing):
+    """The pose of an agent at a cell."""
+    return (row * width + col) << 2 | facing
+
+
+@scalar
+def ahead(rules, pose):
+    """The cell in front of the agent."""
+    return (pose >> 2) + rules[pose & 3]
+
+
+@scalar
+def usable(cell):
+    """The count pick and put start from."""
+    return 0 if cell & ZERO else cell & COUNT
+
+
+@scalar
+def write_count(cells, cell, count):
+    """Write a count as one-hot: the zero flag stands exactly if the count is zero."""
+    cells[cell] = (cells[cell] & _KEPT) | (count if count > 0 else ZERO)
+
+
+@scalar
+def is_moving(action):
+    """Whether an action is a move or a turn: it cannot change markers."""
+    return action < PICK
+
+
+@scalar
+def travel(cells, rules, pose, action):
+    """Move or turn; a blocked move turns the agent round. Returns the new pose.
+
+    Args:
+        cells: `[H * W]` uint8, read.
+        rules: int64, read.
+        pose: where the agent is.
+        action: MOVE, TURN_LEFT or TURN_RIGHT.
+    """
+    if action == MOVE:
+        target = (pose >> 2) + rules[pose & 3]
+        if cells[target] & WALL:
+            return pose ^ 2
+        return target << 2 | (pose & 3)
+    turn = 3 if action == TURN_LEFT else 1
+    return (pose & ~3) | ((pose + turn) & 3)
+
+
+@scalar
+def handle(cells, rules, pose, action):
+    """Pick or put a marker, clipped to 0..cap, and rewrite the cell as one-hot.
+
+    Args:
+        cells: `[H * W]` uint8, written.
+        rules: int64, read.
+        pose: where the agent is.
+        action: PICK or PUT.
+
+    Returns:
+        The change of the usable count: -1, 0 or 1.
+    """
+    cell = pose >> 2
+    before = usable(cells[cell])
+    count = max(before - 1, 0) if action == PICK else min(before + 1, rules[CAP])
+    write_count(cells, cell, count)
+    return count - before
+
+
+@scalar
+def act(cells, rules, pose, action):
+    """Apply one action by the plain rules. Returns the new pose."""
+    if is_moving(action):
+        return travel(cells, rules, pose, action)
+    handle(cells, rules, pose, action)
+    return pose
+
+
+@scalar
+def is_impossible(cells, rules, pose, action):
+    """Whether an action would change nothing: a blocked move, nothing to pick, no room to put."""
+    if action == MOVE:
+        return cells[ahead(rules, pose)] & WALL != 0
+    if action == PICK:
+        return usable(cells[pose >> 2]) == 0
+    return action == PUT and usable(cells[pose >> 2]) >= rules[CAP]
+
+
+@scalar
+def perceive(cells, rules, pose, perception):
+    """What the agent sees: one of the first four perceptions (the fifth negates the fourth)."""
+    if perception == _MARKERS:
+        return cells[pose >> 2] & COUNT != 0
+    turn = 0 if perception == _FRONT else (3 if perception == _LEFT else 1)
+    return cells[(pose >> 2) + rules[(pose + turn) & 3]] & WALL == 0
+
+
+@scalar
+def value(memory, rules):
+    """What the episode is worth so far: integers, and one division at the end.
+
+    Args:
+        memory: int32, read.
+        rules: int64, read. rules[VALUE] says how: SUM, differences of the score less costs and
+            fines; LAST, the score after the latest action, if there were two or more (LEAPS);
+            MEAN, the mean score over the actions (LEAPS, dense StairClimber).
+
+    Returns:
+        A float64, the same on every device.
+    """
+    if rules[VALUE] == SUM:
+        earned = memory[SCORE] * rules[PAY]
+        spent = memory[ACTIONS] * rules[COST] + memory[TALLY] * rules[FINE]
+        return (earned - spent) / (memory[UNIT] * rules[WHOLE])
+    if rules[VALUE] == LAST:
+        return memory[SCORE] / memory[UNIT] if memory[ACTIONS] >= 2 else 0.0
+    return memory[TALLY] / (memory[UNIT] * max(memory[ACTIONS], 1))
+
+
+@scalar
+def reward(before, memory, rules):
+    """The latest action's reward, given what the episode was worth before it."""
+    if rules[VALUE] == SUM:
+        return value(memory, rules) - before
+    return memory[SCORE] / memory[UNIT]

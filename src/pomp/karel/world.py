@@ -1,0 +1,198 @@
+"""Worlds as values: batches of them in arrays, and single ones as text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.errors import WorldError
+from pomp.karel.rules import ACTIONS, COUNT, DONE, WALL, Facing
+
+SMALLEST, LARGEST = 3, 128
+"""Rows and columns a grid may have."""
+
+_AGENTS = "^>v<"
+_AGENTS_ON_MARKER = "nesw"
+_UPPER_AGENTS = "NESW"
+
+
+@dataclass(frozen=True)
+class Map:
+    """What a world looks like before a task takes it up: walls, markers, agent.
+
+    Attributes:
+        grid: `[H, W]` uint8: marker counts, and `WALL`.
+        row: the agent's row.
+        col: the agent's column.
+        facing: the agent's heading.
+    """
+
+    grid: NDArray[np.uint8]
+    row: int
+    col: int
+    facing: Facing
+
+    @classmethod
+    def from_text(cls, text: str) -> "Map":
+        """Read a map.
+
+        `#` is a wall, `.` or a blank a free cell, `m` or a digit a cell with that many markers,
+        `^ > v <` (or `N E S W`) the agent, `n e s w` the agent on a cell with one marker.
+
+        Raises:
+            WorldError: the text is not a rectangle with walls around it and one agent.
+        """
+        lines = [line for line in text.splitlines() if line.strip()]
+        if not lines:
+            raise WorldError("a map needs lines of '#', '.', digits and one agent, got no text")
+        width = max(map(len, lines))
+        if not (SMALLEST <= len(lines) <= LARGEST and SMALLEST <= width <= LARGEST):
+            size = f"{len(lines)}x{width}"
+            raise WorldError(f"a map has {SMALLEST} to {LARGEST} rows and columns, got {size}")
+        grid = np.zeros((len(lines), width), np.uint8)
+        agents = []
+        for row, line in enumerate(lines):
+            if len(line) != width:
+                got = f"line {row + 1} has {len(line)} characters, others {width}"
+                raise WorldError(f"the lines of a map are equally long: {got}")
+            for col, sign in enumerate(line):
+                grid[row, col] = _cell_of(sign, row, col)
+                for signs in (_AGENTS, _AGENTS_ON_MARKER, _UPPER_AGENTS):
+                    if sign in signs:
+                        agents.append((row, col, Facing(signs.index(sign))))
+        if len(agents) != 1:
+            raise WorldError(f"a map has one agent, one of '^>v<nesw', got {len(agents)}")
+        return cls.checked(grid, *agents[0])
+
+    @classmethod
+    def checked(cls, grid: NDArray[np.uint8], row: int, col: int, facing: int) -> "Map":
+        """A map, if the ring is wall and the agent stands on a free cell inside it."""
+        ring = np.concatenate([grid[0], grid[-1], grid[:, 0], grid[:, -1]])
+        if not np.all(ring & WALL):
+            raise WorldError("the outer ring of a map must be walls ('#')")
+        if not (0 < row < len(grid) - 1 and 0 < col < grid.shape[1] - 1) or grid[row, col] & WALL:
+            raise WorldError(f"the agent must stand on a free cell, got row {row}, column {col}")
+        return cls(grid, row, col, Facing(facing))
+
+    def to_text(self) -> str:
+        """The map as text; `from_text` reads it back unless the agent stands on two or more."""
+        lines = []
+        for row, cells in enumerate(self.grid):
+            signs = [_sign_of(int(cell)) for cell in cells]
+            if row == self.row:
+                on_marker = self.grid[row, self.col] & COUNT
+                signs[self.col] = (_AGENTS_ON_MARKER if on_marker else _AGENTS)[self.facing]
+            lines.append("".join(signs))
+        return "\n".join(lines)
+
+
+def _cell_of(sign: str, row: int, col: int) -> int:
+    if sign == "#":
+        return WALL
+    if sign in ". " + _AGENTS + _UPPER_AGENTS:
+        return 0
+    if sign == "m" or sign in _AGENTS_ON_MARKER:
+        return 1
+    if sign.isascii() and sign.isdigit():
+        return int(sign)
+    raise WorldError(f"unknown sign '{sign}' in a map at line {row + 1}, column {col + 1}")
+
+
+def _sign_of(cell: int) -> str:
+    if cell & WALL:
+        return "#"
+    count = cell & COUNT
+    return "." if count == 0 else ("m" if count == 1 else (str(count) if count < 10 else "+"))
+
+
+@dataclass(frozen=True)
+class WorldBatch:
+    """The states of B worlds of one size.
+
+    Attributes:
+        height: rows.
+        width: columns.
+        cells: `[B, H * W]` uint8, the bytes of `pomp.karel.rules`.
+        pose: `[B]` int32, 4 * cell + facing.
+        memory: `[B, M]` int32, the task's integers.
+        stream: `[B]` uint64, the random streams.
+    """
+
+    height: int
+    width: int
+    cells: NDArray[np.uint8]
+    pose: NDArray[np.int32]
+    memory: NDArray[np.int32]
+    stream: NDArray[np.uint64]
+
+    @classmethod
+    def empty(cls, worlds: int, height: int, width: int, slots: int) -> "WorldBatch":
+        """Room for so many worlds, all zero."""
+        return cls(
+            height,
+            width,
+            np.zeros((worlds, height * width), np.uint8),
+            np.zeros(worlds, np.int32),
+            np.zeros((worlds, slots), np.int32),
+            np.zeros(worlds, np.uint64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.pose)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.generic], ...]:
+        """Cells, pose, memory and stream, in the order kernels take them."""
+        return self.cells, self.pose, self.memory, self.stream
+
+    @property
+    def grid(self) -> NDArray[np.uint8]:
+        """`[B, H, W]`: the cells in rows; a view."""
+        return self.cells.reshape(-1, self.height, self.width)
+
+    @property
+    def row(self) -> NDArray[np.int32]:
+        """`[B]`: the agents' rows."""
+        return (self.pose >> 2) // self.width
+
+    @property
+    def col(self) -> NDArray[np.int32]:
+        """`[B]`: the agents' columns."""
+        return (self.pose >> 2) % self.width
+
+    @property
+    def facing(self) -> NDArray[np.int32]:
+        """`[B]`: the agents' headings."""
+        return self.pose & 3
+
+    @property
+    def done(self) -> NDArray[np.bool_]:
+        """`[B]`: the tasks' done flags."""
+        return self.memory[:, DONE] != 0
+
+    @property
+    def actions(self) -> NDArray[np.int32]:
+        """`[B]`: actions since the start of the episode."""
+        return self.memory[:, ACTIONS]
+
+    def take(self, indices: Sequence[int] | NDArray[np.integer]) -> "WorldBatch":
+        """A copy of some of the worlds, in the given order; repeats are fine."""
+        chosen = np.asarray(indices, np.intp)
+        parts = (np.ascontiguousarray(array[chosen]) for array in self.arrays)
+        return WorldBatch(self.height, self.width, *parts)  # type: ignore[arg-type]
+
+    def copy(self) -> "WorldBatch":
+        """An independent copy."""
+        return self.take(np.arange(len(self)))
+
+    def map_of(self, world: int) -> Map:
+        """Walls, markers and agent of one world."""
+        grid = self.grid[world] & np.uint8(COUNT | WALL)
+        return Map(
+            grid, int(self.row[world]), int(self.col[world]), Facing(int(self.facing[world]))
+        )
+
+    def to_text(self, world: int = 0) -> str:
+        """One world as a map; see `Map.to_text`."""
+        return self.map_of(world).to_text()

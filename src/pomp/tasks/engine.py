@@ -1,0 +1,112 @@
+"""The compiled kernels of a setting: written, loaded and called here and nowhere else."""
+
+import importlib
+import importlib.util
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp._numba import cache_folder, digest_of, write_atomically
+from pomp.errors import ConfigError, WorldError
+from pomp.karel.world import Map, WorldBatch
+from pomp.streams import Purpose, open_streams
+from pomp.tasks.task import Setting, Start, Task
+
+_TEMPLATE = Path(__file__).with_name("kernels.py")
+_TASK_IMPORT = "from pomp.tasks.random_world import begin, lay_out, step  # the task"
+
+
+@cache
+def kernels_of(task: Task) -> ModuleType:
+    """The kernel module of a task; compiled on first use, kept on disk."""
+    functions = (task.begin, task.lay_out, task.step)
+    module = sys.modules[functions[0].__module__]
+    names = [function.__name__ for function in functions]
+    source_file = getattr(module, "__file__", None)
+    if source_file is None or module.__name__ == "__main__":
+        raise ConfigError(f"task {task.name} must be defined in a module that can be imported")
+    aliases = ", ".join(
+        f"{name} as {wanted}" if name != wanted else name
+        for name, wanted in zip(names, ("begin", "lay_out", "step"), strict=True)
+    )
+    template = _TEMPLATE.read_text()
+    assert template.count(_TASK_IMPORT) == 1
+    source = template.replace(_TASK_IMPORT, f"from {module.__name__} import {aliases}").encode()
+    digest = digest_of(source, Path(source_file).read_bytes())
+    name = f"{task.name.lower()}_{digest}"
+    path = cache_folder() / f"{name}.py"
+    if not path.exists() or path.read_bytes() != source:
+        write_atomically(path, source)
+    spec = importlib.util.spec_from_file_location(f"pomp_kernels_{name}", path)
+    assert spec is not None and spec.loader is not None
+    kernels = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = kernels
+    spec.loader.exec_module(kernels)
+    return kernels
+
+
+def reset(setting: Setting, streams: NDArray[np.uint64]) -> WorldBatch:
+    """Fresh worlds, one per stream; each draws its start from its own stream."""
+    worlds = WorldBatch.empty(len(streams), setting.height, setting.width, setting.slots)
+    worlds.stream[:] = streams
+    kernels_of(setting.task).reset_worlds(setting.rules, *worlds.arrays)
+    return worlds
+
+
+def draw_starts(
+    setting: Setting, count: int, seed: int, purpose: Purpose = Purpose.EVALUATION
+) -> WorldBatch:
+    """The first `count` starts of a seed for a purpose.
+
+    Raises:
+        ConfigError: the count is not positive, or the seed is negative.
+    """
+    if count < 1:
+        raise ConfigError(f"the number of starts must be at least 1, got {count}")
+    if seed < 0:
+        raise ConfigError(f"a seed must not be negative, got {seed}")
+    return reset(setting, open_streams(purpose, seed, worlds=count))
+
+
+def begin(setting: Setting, maps: list[Map], streams: NDArray[np.uint64]) -> WorldBatch:
+    """Worlds that start from given maps.
+
+    Raises:
+        WorldError: a map has the wrong size, or the task cannot start there.
+    """
+    worlds = WorldBatch.empty(len(maps), setting.height, setting.width, setting.slots)
+    worlds.stream[:] = streams
+    for index, start in enumerate(maps):
+        if start.grid.shape != (setting.height, setting.width):
+            got = "x".join(map(str, start.grid.shape))
+            expected = f"{setting.height}x{setting.width}"
+            raise WorldError(f"{setting.task.name} was set to {expected}, the map is {got}")
+        worlds.grid[index] = start.grid
+        worlds.pose[index] = (start.row * setting.width + start.col) << 2 | start.facing
+    return take_up(setting, worlds)
+
+
+def take_up(setting: Setting, worlds: WorldBatch) -> WorldBatch:
+    """Let the task begin on worlds whose cells and poses are set; in place."""
+    is_usable = np.zeros(len(worlds), np.bool_)
+    kernels_of(setting.task).begin_worlds(
+        setting.rules, worlds.cells, worlds.pose, worlds.memory, is_usable
+    )
+    if not is_usable.all():
+        which = int(np.argmin(is_usable))
+        raise WorldError(
+            f"{setting.task.name} cannot start from this map (world {which}): "
+            f"it needs {setting.task.needs}"
+        )
+    return worlds
+
+
+def enumerate_starts(setting: Setting) -> tuple[WorldBatch, list[Start]]:
+    """Every start of a setting as a world, beside the list with the probabilities."""
+    starts = setting.list_starts()
+    streams = open_streams(Purpose.EVALUATION, 0, worlds=len(starts))
+    return begin(setting, [start.map for start in starts], streams), starts

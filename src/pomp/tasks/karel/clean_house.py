@@ -1,0 +1,119 @@
+"""CleanHouse: collect ten markers scattered along the walls of a house."""
+
+import numpy as np
+
+from pomp._numba import scalar
+from pomp.karel.rules import (
+    COUNT,
+    DONE,
+    FLAG,
+    LAST,
+    SCORE,
+    SOUTH,
+    SUM,
+    UNIT,
+    VALUE,
+    WALL,
+    WIDTH,
+    ZERO,
+    handle,
+    is_moving,
+    pose_at,
+    travel,
+    write_count,
+)
+from pomp.streams import below
+from pomp.tasks import layouts
+from pomp.tasks.task import Rules, Setting, Task
+
+HOUSE = """
+######################
+#cc##########.#......#
+#cc#cccccccc..#####.##
+##c#c...............##
+##ccc.cccc#.........##
+###c#c###c#..###.#.###
+#ccc#ccc#c...#...#..##
+#c.c#c.c#c...#...#...#
+#c.c#c.c#c..c#...##..#
+#c.c#c.c##cc##...##.##
+#c.c#c.c##cc##...#..##
+#c.c#c.c##cc##...#..##
+#ccc#ccc##cc##...#..##
+######################
+"""
+"""`c`: where a marker may lie."""
+
+MARKERS = 10
+START = (1, 13)
+SIGNAL = (2, 12)  # always two markers, which count for nothing: they tell a wall follower to stop
+
+_ROWS = HOUSE.split()
+_CANDIDATE, _FREE, _SOLID = range(3)
+_KINDS = np.array([["c.#".index(sign) for sign in row] for row in _ROWS], np.uint8).ravel()
+_CANDIDATES = int(np.sum(_KINDS == _CANDIDATE))
+_SIGNAL_CELL = SIGNAL[0] * len(_ROWS[0]) + SIGNAL[1]
+
+
+@scalar
+def lay_out(cells, rules, memory, stream):
+    """The house; a random ten of the candidate cells hold a marker."""
+    to_see, to_choose = _CANDIDATES, MARKERS
+    for cell in range(len(cells)):
+        if _KINDS[cell] == _SOLID:
+            cells[cell] = WALL
+        elif _KINDS[cell] == _CANDIDATE:
+            if below(stream, to_see) < to_choose:
+                write_count(cells, cell, 1)
+                to_choose -= 1
+            to_see -= 1
+    write_count(cells, _SIGNAL_CELL, 2)
+    return pose_at(START[0], START[1], rules[WIDTH], SOUTH)
+
+
+@scalar
+def begin(cells, rules, pose, memory):
+    """Cells with exactly one marker are the targets."""
+    layouts.set_zero_flags(cells)
+    for cell in range(len(cells)):
+        if cells[cell] & COUNT == 1:
+            cells[cell] |= FLAG
+            memory[UNIT] += 1
+    return memory[UNIT] > 0
+
+
+@scalar
+def step(cells, rules, pose, memory, stream, action):
+    """Count the targets that are empty."""
+    if is_moving(action):
+        return travel(cells, rules, pose, action)
+    cell = pose >> 2
+    before = cells[cell] & ZERO != 0
+    handle(cells, rules, pose, action)
+    if cells[cell] & FLAG and (rules[VALUE] == LAST or not memory[DONE]):
+        memory[SCORE] += (cells[cell] & ZERO != 0) - before
+        if memory[SCORE] == memory[UNIT]:
+            memory[DONE] = 1
+    return pose
+
+
+def _rules(setting: Setting) -> Rules:
+    is_leaps = setting.variant == "leaps"
+    return Rules(cap=9 if is_leaps else 1, value=LAST if is_leaps else SUM)
+
+
+CLEAN_HOUSE = Task(
+    name="CleanHouse",
+    suite="Karel",
+    summary="collect ten markers scattered along the walls of a house",
+    size=(len(_ROWS), len(_ROWS[0])),
+    ceiling=1.0,
+    lay_out=lay_out,
+    begin=begin,
+    step=step,
+    needs="at least one cell with exactly one marker",
+    rules=_rules,
+    wrong_size=lambda height, width: "" if (height, width) == (14, 22) else "14x22, its map",
+    too_many="10 of 68 cells hold a marker, 290 billion ways; use --starts",
+    variants={"hprl": {}, "leaps": {}, "paper": {}},
+)

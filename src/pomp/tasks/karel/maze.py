@@ -1,0 +1,201 @@
+"""Maze: find the marker in a random maze."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp._numba import scalar
+from pomp.karel.rules import (
+    DONE,
+    EAST,
+    FIRST_RULE,
+    FIRST_SLOT,
+    HEIGHT,
+    LAST,
+    SCORE,
+    SUM,
+    UNIT,
+    VALUE,
+    WALL,
+    WIDTH,
+    Facing,
+    act,
+    write_count,
+)
+from pomp.karel.world import Map
+from pomp.streams import below
+from pomp.tasks import layouts
+from pomp.tasks.task import Option, Rules, Setting, Start, Task
+
+GOAL = FIRST_SLOT
+RANDOM_START, MARKER_ANYWHERE = FIRST_RULE, FIRST_RULE + 1
+_NEIGHBOURS = 4
+
+
+@scalar
+def neighbour(rules, cell, k):
+    """The k-th lattice neighbour of a node (up, down, left, right), or -1 outside."""
+    height, width = rules[HEIGHT], rules[WIDTH]
+    row = cell // width + (-2, 2, 0, 0)[k]
+    col = cell % width + (0, 0, -2, 2)[k]
+    inside = 0 < row < height - 1 and 0 < col < width - 1
+    return row * width + col if inside else -1
+
+
+@scalar
+def carve(cells, rules, memory, stream):
+    """Cut a spanning tree into solid wall; the task's memory serves as the stack of nodes.
+
+    A node connects all its unvisited neighbours at once, in random order; the one connected last is
+    taken up next.
+    """
+    width = rules[WIDTH]
+    for cell in range(len(cells)):
+        cells[cell] = WALL
+    height = 1
+    memory[FIRST_SLOT] = (rules[HEIGHT] - 2) * width + 1
+    cells[memory[FIRST_SLOT]] = 0
+    while height > 0:
+        height -= 1
+        node = memory[FIRST_SLOT + height]
+        found = 0
+        for k in range(_NEIGHBOURS):
+            other = neighbour(rules, node, k)
+            if other >= 0 and cells[other] & WALL:
+                memory[FIRST_SLOT + height + found] = other
+                found += 1
+        for i in range(found - 1, 0, -1):
+            j = below(stream, i + 1)
+            one, other = FIRST_SLOT + height + i, FIRST_SLOT + height + j
+            kept = memory[one]
+            memory[one] = memory[other]
+            memory[other] = kept
+        for i in range(found):
+            other = memory[FIRST_SLOT + height + i]
+            cells[(node + other) // 2] = 0
+            cells[other] = 0
+        height += found
+
+
+@scalar
+def lay_out(cells, rules, memory, stream):
+    """A maze, the agent in its lower left corner, the marker anywhere else."""
+    carve(cells, rules, memory, stream)
+    free = layouts.count_free(cells)
+    start = (rules[HEIGHT] - 2) * rules[WIDTH] + 1
+    if rules[RANDOM_START]:
+        start = layouts.kth_free(cells, below(stream, free))
+    if rules[MARKER_ANYWHERE]:
+        goal = layouts.kth_free(cells, below(stream, free))
+    else:
+        cells[start] = WALL  # for the moment: the marker must not lie there
+        goal = layouts.kth_free(cells, below(stream, free - 1))
+        cells[start] = 0
+    write_count(cells, goal, 1)
+    return start << 2 | EAST
+
+
+@scalar
+def begin(cells, rules, pose, memory):
+    """The goal is the marked cell, whatever happens to the marker later."""
+    layouts.set_zero_flags(cells)
+    for slot in range(FIRST_SLOT, len(memory)):
+        memory[slot] = 0
+    memory[GOAL] = layouts.find_only_marked(cells, rules)
+    memory[UNIT] = 1
+    return memory[GOAL] >= 0
+
+
+@scalar
+def step(cells, rules, pose, memory, stream, action):
+    """Pay for arriving; LEAPS pays for being there."""
+    pose = act(cells, rules, pose, action)
+    is_there = pose >> 2 == memory[GOAL]
+    if rules[VALUE] == LAST:
+        memory[SCORE] = is_there
+    elif is_there:
+        memory[SCORE] = 1
+    if is_there:
+        memory[DONE] = 1
+    return pose
+
+
+def _rules(setting: Setting) -> Rules:
+    is_leaps = setting.variant == "leaps"
+    own = (int(setting.options["start"] == "random"), int(is_leaps))
+    return Rules(cap=9 if is_leaps else 1, value=LAST if is_leaps else SUM, own=own)
+
+
+def _mazes(height: int, width: int) -> dict[bytes, Fraction]:
+    """Every maze with its probability: all orders of the shuffles, merged where they agree."""
+    solid = np.full((height, width), WALL, np.uint8)
+    solid[height - 2, 1] = 0
+    finished: dict[bytes, Fraction] = {}
+    growing = {(solid.tobytes(), ((height - 2, 1),)): Fraction(1)}
+    while growing:
+        grown: dict[tuple[bytes, tuple[tuple[int, int], ...]], Fraction] = {}
+        for (cells, stack), probability in growing.items():
+            if not stack:
+                finished[cells] = finished.get(cells, Fraction(0)) + probability
+                continue
+            grid: NDArray[np.uint8] = np.frombuffer(cells, np.uint8).reshape(height, width).copy()
+            row, col = stack[-1]
+            near = [(row - 2, col), (row + 2, col), (row, col - 2), (row, col + 2)]
+            fresh = [
+                (r, c) for r, c in near if 0 < r < height - 1 and 0 < c < width - 1 and grid[r, c]
+            ]
+            for r, c in fresh:
+                grid[r, c] = grid[(row + r) // 2, (col + c) // 2] = 0
+            orders = list(permutations(fresh))
+            for order in orders:
+                key = (grid.tobytes(), (*stack[:-1], *order))
+                grown[key] = grown.get(key, Fraction(0)) + probability / len(orders)
+        growing = grown
+    return finished
+
+
+def _starts(setting: Setting) -> Iterator[Start]:
+    for cells, likely in _mazes(setting.height, setting.width).items():
+        maze = np.frombuffer(cells, np.uint8).reshape(setting.height, setting.width)
+        free = [(int(row), int(col)) for row, col in np.argwhere(maze == 0)]
+        is_random = setting.options["start"] == "random"
+        agents = free if is_random else [(setting.height - 2, 1)]
+        for agent in agents:
+            goals = [cell for cell in free if cell != agent or setting.variant == "leaps"]
+            for goal in goals:
+                grid = maze.copy()
+                grid[goal] = 1
+                probability = likely / (len(agents) * len(goals))
+                yield Start(probability=probability, map=Map(grid, *agent, Facing.EAST))
+
+
+def _wrong_size(height: int, width: int) -> str:
+    expected = layouts.any_size(height, width, (4, 4))
+    too_many = height * width > 400
+    return expected or ("at most 400 cells" if too_many else "")
+
+
+MAZE = Task(
+    name="Maze",
+    suite="Karel",
+    summary="find the marker in a random maze",
+    size=(8, 8),
+    ceiling=1.0,
+    lay_out=lay_out,
+    begin=begin,
+    step=step,
+    needs="exactly one marker",
+    rules=_rules,
+    slots=lambda height, width: (height // 2) * (width // 2) + _NEIGHBOURS,
+    wrong_size=_wrong_size,
+    starts=_starts,
+    variants={
+        "hprl": {"start": "fixed"},
+        "leaps": {"start": "fixed"},
+        "paper": {"start": "random"},
+    },
+    options={"start": Option("where the agent starts", ("fixed", "random"))},
+)

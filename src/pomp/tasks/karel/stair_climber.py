@@ -1,0 +1,152 @@
+"""StairClimber: climb the stairs to the marked cell."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations
+
+from pomp._numba import scalar
+from pomp.errors import ConfigError
+from pomp.karel.rules import (
+    DONE,
+    EAST,
+    FIRST_RULE,
+    FIRST_SLOT,
+    FLAG,
+    HEIGHT,
+    LAST,
+    MEAN,
+    SCORE,
+    SUM,
+    TALLY,
+    UNIT,
+    VALUE,
+    WIDTH,
+    Facing,
+    act,
+    pose_at,
+    write_count,
+)
+from pomp.karel.world import Map
+from pomp.streams import below
+from pomp.tasks import layouts
+from pomp.tasks.task import SWITCH, Option, Rules, Setting, Start, Task
+
+GOAL, DISTANCE, _SLOTS = range(FIRST_SLOT, FIRST_SLOT + 3)
+DENSE, PENALISED = FIRST_RULE, FIRST_RULE + 1
+
+
+@scalar
+def lay_out(cells, rules, memory, stream):
+    """Stairs; agent and marker on two different stair cells, the marker higher."""
+    layouts.build_stairs(cells, rules)
+    height, width = rules[HEIGHT], rules[WIDTH]
+    first = below(stream, width - 2)
+    second = below(stream, width - 3)
+    if second >= first:
+        second += 1
+    low, high = min(first, second) + 1, max(first, second) + 1
+    write_count(cells, (height - 1 - high) * width + high, 1)
+    return pose_at(height - 1 - low, low, width, EAST)
+
+
+@scalar
+def begin(cells, rules, pose, memory):
+    """The goal is the marked cell, whatever happens to the marker later."""
+    layouts.set_zero_flags(cells)
+    layouts.flag_stairs(cells, rules)
+    memory[GOAL] = layouts.find_only_marked(cells, rules)
+    memory[DISTANCE] = distance(rules, pose >> 2, memory[GOAL])
+    is_share = rules[DENSE] and rules[VALUE] == SUM  # of the initial distance
+    memory[UNIT] = memory[DISTANCE] if is_share else 1
+    return memory[GOAL] >= 0 and memory[UNIT] > 0
+
+
+@scalar
+def distance(rules, one, other):
+    """Manhattan distance between two cells."""
+    width = rules[WIDTH]
+    return abs(one // width - other // width) + abs(one % width - other % width)
+
+
+@scalar
+def step(cells, rules, pose, memory, stream, action):
+    """Pay for arriving, or (dense) for every step nearer; leaving the stairs may cost."""
+    pose = act(cells, rules, pose, action)
+    cell = pose >> 2
+    was_done = memory[DONE]
+    if rules[DENSE]:
+        now = distance(rules, cell, memory[GOAL])
+        gain = memory[DISTANCE] - now if cells[cell] & FLAG else -1
+        memory[DISTANCE] = now
+        if rules[VALUE] == MEAN:
+            memory[SCORE] = gain
+            memory[TALLY] += gain
+        elif not was_done:
+            memory[SCORE] += gain
+        if now == 0:
+            memory[DONE] = 1
+        return pose
+    arrived = cell == memory[GOAL] and not was_done
+    if arrived or rules[VALUE] == LAST:
+        memory[SCORE] = arrived
+    if arrived:
+        memory[DONE] = 1
+    elif rules[PENALISED] and not was_done and cells[cell] & FLAG == 0:
+        memory[TALLY] = 1
+        memory[DONE] = 1
+    return pose
+
+
+def _rules(setting: Setting) -> Rules:
+    dense, penalty = setting.flag("dense"), setting.number("off_stairs_penalty")
+    if dense and penalty:
+        raise ConfigError("option off_stairs_penalty goes with dense=off; dense has its own")
+    is_leaps = setting.variant == "leaps"
+    return Rules(
+        cap=9 if is_leaps else 1,
+        value=(MEAN if dense else LAST) if is_leaps else SUM,
+        fine=penalty,
+        own=(int(dense), int(penalty > 0)),
+    )
+
+
+def _starts(setting: Setting) -> Iterator[Start]:
+    stairs = range(1, setting.width - 1)
+    pairs = list(combinations(stairs, 2))
+    for low, high in pairs:
+        grid = layouts.stairs(setting.height, setting.width)
+        grid[setting.height - 1 - high, high] = 1
+        start = Map(grid, setting.height - 1 - low, low, Facing.EAST)
+        yield Start(probability=Fraction(1, len(pairs)), map=start)
+
+
+def square_size(height: int, width: int) -> str:
+    """Stairs need a square."""
+    expected = layouts.any_size(height, width, (5, 5))
+    return expected or ("" if height == width else "equal height and width")
+
+
+STAIR_CLIMBER = Task(
+    name="StairClimber",
+    suite="Karel",
+    summary="climb the stairs to the marked cell",
+    size=(12, 12),
+    ceiling=1.0,
+    lay_out=lay_out,
+    begin=begin,
+    step=step,
+    needs="exactly one marker, away from the agent",
+    rules=_rules,
+    slots=lambda height, width: _SLOTS - FIRST_SLOT,
+    wrong_size=square_size,
+    starts=_starts,
+    variants={
+        "hprl": {"dense": "off", "off_stairs_penalty": 0},
+        "leaps": {"dense": "off"},
+        "paper": {"off_stairs_penalty": 1},
+    },
+    options={
+        "dense": Option("pay for every step nearer, not only for arriving", SWITCH),
+        "off_stairs_penalty": Option("leaving the stairs costs this much and ends the task"),
+    },
+)

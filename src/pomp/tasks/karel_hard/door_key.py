@@ -1,0 +1,118 @@
+"""DoorKey: pick the key in the left room, which opens the door; put it on the target."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+
+from pomp._numba import scalar
+from pomp.karel.rules import (
+    COUNT,
+    DONE,
+    EAST,
+    FIRST_RULE,
+    FIRST_SLOT,
+    HEIGHT,
+    SCORE,
+    UNIT,
+    WALL,
+    WIDTH,
+    ZERO,
+    Facing,
+    handle,
+    is_moving,
+    pose_at,
+    travel,
+    write_count,
+)
+from pomp.karel.world import Map
+from pomp.streams import below
+from pomp.tasks import layouts
+from pomp.tasks.task import Rules, Setting, Start, Task
+
+KEY, TARGET, MARKED, _SLOTS = range(FIRST_SLOT, FIRST_SLOT + 4)
+STRAY_COSTS = FIRST_RULE
+LEFT, MIDDLE, RIGHT = 3, 4, 2  # columns of the left room; the wall's column; columns of the right
+DOORS = (2, 3)  # rows of the two door cells
+WHOLE, HALF = 10_000, 5_000  # the score counts in the cost of one stray marker
+
+
+@scalar
+def lay_out(cells, rules, memory, stream):
+    """Two rooms; agent and key anywhere in the left one, the target anywhere in the right one."""
+    layouts.wall_in(cells, rules)
+    rows, width = rules[HEIGHT] - 2, rules[WIDTH]
+    layouts.fill(cells, rules, 1, MIDDLE, rows, 1, WALL)
+    row, col = 1 + below(stream, rows), 1 + below(stream, LEFT)
+    key_row, key_col = 1 + below(stream, rows), 1 + below(stream, LEFT)
+    target_row, target_col = 1 + below(stream, rows), MIDDLE + 1 + below(stream, RIGHT)
+    write_count(cells, key_row * width + key_col, 1)
+    write_count(cells, target_row * width + target_col, 1)
+    return pose_at(row, col, width, EAST)
+
+
+@scalar
+def begin(cells, rules, pose, memory):
+    """The marker of the left room is the key, that of the right room the target."""
+    layouts.set_zero_flags(cells)
+    rows = rules[HEIGHT] - 2
+    memory[KEY] = layouts.find_marked(cells, rules, 1, 1, rows, LEFT)
+    memory[TARGET] = layouts.find_marked(cells, rules, 1, MIDDLE + 1, rows, RIGHT)
+    memory[MARKED] = layouts.count_marked(cells)
+    memory[UNIT] = WHOLE
+    return memory[KEY] >= 0 and memory[TARGET] >= 0
+
+
+@scalar
+def step(cells, rules, pose, memory, stream, action):
+    """Half for the taken key, half for the topped target; stray markers cost a little."""
+    if is_moving(action):
+        return travel(cells, rules, pose, action)
+    cell = pose >> 2
+    before = cells[cell] & COUNT
+    handle(cells, rules, pose, action)
+    memory[MARKED] += (cells[cell] & COUNT > 0) - (before > 0)
+    is_taken = cells[memory[KEY]] & ZERO != 0
+    if is_taken:
+        for row in DOORS:
+            cells[row * rules[WIDTH] + MIDDLE] &= ~WALL
+    if not memory[DONE]:
+        is_delivered = is_taken and cells[memory[TARGET]] & COUNT == 2
+        stray = max(memory[MARKED] - 2, 0) * rules[STRAY_COSTS]
+        memory[SCORE] = HALF * is_taken + HALF * is_delivered - stray
+        if memory[SCORE] == WHOLE:
+            memory[DONE] = 1
+    return pose
+
+
+def _rules(setting: Setting) -> Rules:
+    # Paper: stray markers are not mentioned.
+    return Rules(cap=2, own=(int(setting.variant != "paper"),))
+
+
+def _starts(setting: Setting) -> Iterator[Start]:
+    left = list(product(range(1, setting.height - 1), range(1, LEFT + 1)))
+    right = list(product(range(1, setting.height - 1), range(MIDDLE + 1, MIDDLE + 1 + RIGHT)))
+    probability = Fraction(1, len(left) ** 2 * len(right))
+    for agent, key, target in product(left, left, right):
+        grid = layouts.room(setting.height, setting.width)
+        grid[1:-1, MIDDLE] = WALL
+        grid[key] = grid[target] = 1
+        yield Start(probability=probability, map=Map(grid, *agent, Facing.EAST))
+
+
+DOOR_KEY = Task(
+    name="DoorKey",
+    suite="KarelHard",
+    summary="pick the key to open the door, then put it on the target behind it",
+    size=(8, 8),
+    ceiling=1.0,
+    lay_out=lay_out,
+    begin=begin,
+    step=step,
+    needs="one marker in columns 1-3 (the key) and one in columns 5-6 (the target)",
+    rules=_rules,
+    slots=lambda height, width: _SLOTS - FIRST_SLOT,
+    wrong_size=lambda height, width: "" if (height, width) == (8, 8) else "8x8, its map",
+    starts=_starts,
+    variants={"hprl": {}, "paper": {}},
+)

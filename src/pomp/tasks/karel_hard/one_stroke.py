@@ -1,0 +1,95 @@
+"""OneStroke: visit every cell once; a cell left behind becomes a wall."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+
+from pomp._numba import scalar
+from pomp.karel.rules import (
+    DONE,
+    EAST,
+    FIRST_RULE,
+    FIRST_SLOT,
+    FLAG,
+    HEIGHT,
+    MOVE,
+    SCORE,
+    UNIT,
+    WALL,
+    WIDTH,
+    Facing,
+    act,
+    pose_at,
+)
+from pomp.karel.world import Map
+from pomp.streams import below
+from pomp.tasks import layouts
+from pomp.tasks.task import SWITCH, Option, Rules, Setting, Start, Task
+
+VISITED = FIRST_SLOT
+LAG = FIRST_RULE
+
+
+@scalar
+def lay_out(cells, rules, memory, stream):
+    """An empty room, the agent anywhere."""
+    layouts.wall_in(cells, rules)
+    row = 1 + below(stream, rules[HEIGHT] - 2)
+    col = 1 + below(stream, rules[WIDTH] - 2)
+    return pose_at(row, col, rules[WIDTH], EAST)
+
+
+@scalar
+def begin(cells, rules, pose, memory):
+    """The agent's cell is visited; all free cells are to be."""
+    cells[pose >> 2] |= FLAG
+    memory[VISITED] = 1
+    memory[UNIT] = layouts.count_free(cells)
+    return True
+
+
+@scalar
+def step(cells, rules, pose, memory, stream, action):
+    """Wall up the cell left behind; done when blocked or when every cell is visited."""
+    visited = memory[VISITED]
+    cell = pose >> 2
+    pose = act(cells, rules, pose, action)
+    if pose >> 2 != cell:
+        cells[cell] = WALL | FLAG
+        memory[VISITED] += cells[pose >> 2] & FLAG == 0
+        cells[pose >> 2] |= FLAG
+    if not memory[DONE]:
+        memory[SCORE] = visited if rules[LAG] else memory[VISITED]
+        is_blocked = action == MOVE and pose >> 2 == cell
+        memory[DONE] = is_blocked or memory[SCORE] == memory[UNIT]
+    return pose
+
+
+def _rules(setting: Setting) -> Rules:
+    return Rules(own=(int(setting.flag("lag")),))
+
+
+def _starts(setting: Setting) -> Iterator[Start]:
+    cells = list(product(range(1, setting.height - 1), range(1, setting.width - 1)))
+    for row, col in cells:
+        start = Map(layouts.room(setting.height, setting.width), row, col, Facing.EAST)
+        yield Start(probability=Fraction(1, len(cells)), map=start)
+
+
+ONE_STROKE = Task(
+    name="OneStroke",
+    suite="KarelHard",
+    summary="visit every cell once; a cell left behind becomes a wall",
+    size=(8, 8),
+    ceiling=1.0,
+    lay_out=lay_out,
+    begin=begin,
+    step=step,
+    needs="nothing in particular",
+    rules=_rules,
+    slots=lambda height, width: 1,
+    wrong_size=layouts.any_size,
+    starts=_starts,
+    variants={"hprl": {"lag": "on"}, "paper": {"lag": "off"}},
+    options={"lag": Option("a visited cell pays one action later", SWITCH)},
+)

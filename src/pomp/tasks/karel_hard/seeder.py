@@ -1,0 +1,87 @@
+"""Seeder: an empty field; put exactly one marker on every cell."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from pomp._numba import scalar
+from pomp.karel.rules import (
+    COUNT,
+    DONE,
+    EAST,
+    FIRST_SLOT,
+    HEIGHT,
+    SCORE,
+    UNIT,
+    WIDTH,
+    Facing,
+    handle,
+    is_moving,
+    pose_at,
+    travel,
+)
+from pomp.karel.world import Map
+from pomp.tasks import layouts
+from pomp.tasks.task import Rules, Setting, Start, Task
+
+SINGLES, DOUBLES, _SLOTS = range(FIRST_SLOT, FIRST_SLOT + 3)
+
+
+@scalar
+def lay_out(cells, rules, memory, stream):
+    """An empty room; the agent in the lower left corner."""
+    layouts.wall_in(cells, rules)
+    return pose_at(rules[HEIGHT] - 2, 1, rules[WIDTH], EAST)
+
+
+@scalar
+def begin(cells, rules, pose, memory):
+    """Every free cell is to be sown; count what is there already."""
+    for cell in range(len(cells)):
+        memory[SINGLES] += cells[cell] & COUNT == 1
+        memory[DOUBLES] += cells[cell] & COUNT > 1
+    memory[UNIT] = layouts.count_free(cells)
+    return True
+
+
+@scalar
+def step(cells, rules, pose, memory, stream, action):
+    """Count cells holding one marker; done when all do, or at the first double."""
+    if is_moving(action):
+        pose = travel(cells, rules, pose, action)
+    else:
+        before = cells[pose >> 2] & COUNT
+        handle(cells, rules, pose, action)
+        after = cells[pose >> 2] & COUNT
+        memory[SINGLES] += (after == 1) - (before == 1)
+        memory[DOUBLES] += (after > 1) - (before > 1)
+    if not memory[DONE]:
+        memory[SCORE] = memory[SINGLES]
+        memory[DONE] = memory[DOUBLES] > 0 or memory[SINGLES] == memory[UNIT]
+    return pose
+
+
+def _rules(setting: Setting) -> Rules:
+    return Rules(cap=2)
+
+
+def _starts(setting: Setting) -> Iterator[Start]:
+    start = Map(layouts.room(setting.height, setting.width), setting.height - 2, 1, Facing.EAST)
+    yield Start(probability=Fraction(1), map=start)
+
+
+SEEDER = Task(
+    name="Seeder",
+    suite="KarelHard",
+    summary="put exactly one marker on every cell",
+    size=(8, 8),
+    ceiling=1.0,
+    lay_out=lay_out,
+    begin=begin,
+    step=step,
+    needs="nothing in particular",
+    rules=_rules,
+    slots=lambda height, width: _SLOTS - FIRST_SLOT,
+    wrong_size=layouts.any_size,
+    starts=_starts,
+    variants={"hprl": {}, "paper": {}},
+)

@@ -1,0 +1,136 @@
+"""Farmer: sow the whole field, harvest it all, and again."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from pomp._numba import scalar
+from pomp.karel.rules import (
+    COUNT,
+    DONE,
+    EAST,
+    FIRST_RULE,
+    FIRST_SLOT,
+    HEIGHT,
+    PICK,
+    SCORE,
+    UNIT,
+    WIDTH,
+    ZERO,
+    Facing,
+    handle,
+    is_moving,
+    pose_at,
+    travel,
+    usable,
+    write_count,
+)
+from pomp.karel.world import Map
+from pomp.tasks import layouts
+from pomp.tasks.karel_long.economy import long_rules
+from pomp.tasks.task import LONG, SWITCH, Option, Rules, Setting, Start, Task
+
+ROUNDS_AT_SCALE_1 = 10
+HARVESTING, QUOTA, ROUNDS, PICKED, PLACED, MARKED, _SLOTS = range(FIRST_SLOT, FIRST_SLOT + 7)
+LAST_ROUND, CELLS, CLEAN_SIGNAL = range(FIRST_RULE, FIRST_RULE + 3)
+
+
+@scalar
+def lay_out(cells, rules, memory, stream):
+    """An empty field; the signal marker in the upper right corner, the agent in the lower left."""
+    layouts.wall_in(cells, rules)
+    cells[2 * rules[WIDTH] - 2] = 1
+    return pose_at(rules[HEIGHT] - 2, 1, rules[WIDTH], EAST)
+
+
+@scalar
+def begin(cells, rules, pose, memory):
+    """Sowing; the signal counts as sown."""
+    memory[MARKED] = layouts.count_marked(cells)
+    memory[QUOTA] = memory[MARKED]
+    memory[UNIT] = 1
+    return memory[MARKED] > 0
+
+
+@scalar
+def is_allowed(rules, memory, action):
+    """Whether pick or put works now; at the thresholds trying it switches the season."""
+    if memory[DONE]:
+        return False
+    if action == PICK:
+        if not memory[HARVESTING] and 6 * memory[QUOTA] >= 5 * rules[CELLS]:
+            memory[HARVESTING] = 1
+            memory[QUOTA] = 0
+        return memory[HARVESTING] == 1
+    if memory[HARVESTING] and memory[QUOTA] >= rules[CELLS]:
+        memory[HARVESTING] = 0
+        memory[QUOTA] = 1
+    return memory[HARVESTING] == 0
+
+
+@scalar
+def step(cells, rules, pose, memory, stream, action):
+    """Puts pay while sowing, picks while harvesting; an empty field ends the round."""
+    if is_moving(action):
+        pose = travel(cells, rules, pose, action)
+    else:
+        cell = pose >> 2
+        before = cells[cell] & COUNT
+        change = 0
+        if is_allowed(rules, memory, action):
+            change = handle(cells, rules, pose, action)
+        else:
+            write_count(cells, cell, usable(cells[cell]))
+        memory[MARKED] += (cells[cell] & COUNT > 0) - (before > 0)
+        memory[PICKED] += change < 0
+        memory[PLACED] += change > 0
+        memory[QUOTA] += change != 0
+        memory[SCORE] = memory[PICKED] + memory[PLACED]
+    if memory[MARKED] == 0 and not memory[DONE]:
+        memory[ROUNDS] += 1
+        if memory[ROUNDS] == rules[LAST_ROUND]:
+            memory[DONE] = 1
+        else:
+            # The signal shows, but the zero flag stays: a put there will count as a new marker.
+            signal = 2 * rules[WIDTH] - 2
+            cells[signal] = (cells[signal] & ~COUNT) | 1
+            if rules[CLEAN_SIGNAL]:
+                cells[signal] &= ~ZERO
+            memory[MARKED] = 1
+            memory[HARVESTING] = 0
+            memory[QUOTA] = 1
+    return pose
+
+
+def _rules(setting: Setting) -> Rules:
+    cells = (setting.height - 2) * (setting.width - 2)
+    rounds = ROUNDS_AT_SCALE_1 * setting.scale
+    clean = int(setting.flag("clean_signal"))
+    return long_rules(setting, 2 * cells * ROUNDS_AT_SCALE_1, rounds, cells, clean)
+
+
+def _starts(setting: Setting) -> Iterator[Start]:
+    grid = layouts.room(setting.height, setting.width)
+    grid[1, -2] = 1
+    yield Start(probability=Fraction(1), map=Map(grid, setting.height - 2, 1, Facing.EAST))
+
+
+_CLEAN_SIGNAL = Option("re-mark cells cleanly, without the reference's leftover flag", SWITCH)
+
+FARMER = Task(
+    name="Farmer",
+    suite="KarelLong",
+    summary="sow the whole field, harvest it all, ten times over",
+    size=(8, 8),
+    ceiling=0.835,
+    lay_out=lay_out,
+    begin=begin,
+    step=step,
+    needs="at least one marker (the signal)",
+    rules=_rules,
+    slots=lambda height, width: _SLOTS - FIRST_SLOT,
+    wrong_size=lambda height, width: layouts.any_size(height, width, (4, 4)),
+    scales=LONG,
+    starts=_starts,
+    variants={"hipo": {"clean_signal": "off"}, "paper": {"clean_signal": "off"}},
+    options={"clean_signal": _CLEAN_SIGNAL},
+)

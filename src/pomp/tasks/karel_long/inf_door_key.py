@@ -1,0 +1,167 @@
+"""Inf-DoorKey: four chambers in a ring; pick a key, deliver it next door, pick, deliver, ..."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+from math import ceil
+
+from pomp._numba import scalar
+from pomp.karel.rules import (
+    COUNT,
+    DONE,
+    EAST,
+    FIRST_RULE,
+    FIRST_SLOT,
+    PICK,
+    SCORE,
+    UNIT,
+    WALL,
+    WIDTH,
+    ZERO,
+    Facing,
+    handle,
+    is_moving,
+    pose_at,
+    travel,
+    usable,
+    write_count,
+)
+from pomp.karel.world import Map
+from pomp.streams import below
+from pomp.tasks import layouts
+from pomp.tasks.karel_long.economy import long_rules
+from pomp.tasks.task import LONG, SWITCH, Option, Rules, Setting, Start, Task
+
+EVENTS = 100
+STAGE, PLACES = FIRST_SLOT, FIRST_SLOT + 1  # PLACES: the cells of key 1, target 1, key 2, target 2
+LAST_EVENT, CLEAN_SIGNAL, REDRAW = range(FIRST_RULE, FIRST_RULE + 3)
+
+# The chambers of key 1, target 1, key 2, target 2, and the door each stage opens.
+TOPS, LEFTS, ROWS, COLS = (1, 1, 5, 5), (1, 5, 5, 1), (3, 3, 2, 2), (3, 2, 2, 3)
+DOOR_ROWS, DOOR_COLS = (2, 4, 6, 4), (4, 6, 4, 2)
+STAGES = 4
+AGENT_SQUARE = 2  # the agent starts in the first rows and columns of the first chamber
+_LAYOUTS = 1
+for _rows, _cols in zip(ROWS, COLS, strict=True):
+    _LAYOUTS *= _rows * _cols
+
+
+@scalar
+def lay_out(cells, rules, memory, stream):
+    """Four closed chambers with one marker each; the agent in the first."""
+    width = rules[WIDTH]
+    layouts.fill(cells, rules, 0, 0, width, width, WALL)
+    row, col = 1 + below(stream, AGENT_SQUARE), 1 + below(stream, AGENT_SQUARE)
+    for stage in range(STAGES):
+        top, left = TOPS[stage], LEFTS[stage]
+        layouts.fill(cells, rules, top, left, ROWS[stage], COLS[stage], 0)
+        marker_row = top + below(stream, ROWS[stage])
+        cells[marker_row * width + left + below(stream, COLS[stage])] = 1
+    return pose_at(row, col, width, EAST)
+
+
+@scalar
+def begin(cells, rules, pose, memory):
+    """One marker per chamber: key 1, target 1, key 2, target 2 clockwise from the upper left."""
+    is_complete = True
+    for stage in range(STAGES):
+        rows, cols = ROWS[stage], COLS[stage]
+        place = layouts.find_marked(cells, rules, TOPS[stage], LEFTS[stage], rows, cols)
+        memory[PLACES + stage] = place
+        is_complete = is_complete and place >= 0
+    memory[UNIT] = 1
+    return is_complete
+
+
+@scalar
+def redraw(rules, memory, stream):
+    """New cells for keys and targets; one draw."""
+    k = below(stream, _LAYOUTS)
+    for stage in range(STAGES):
+        cols = COLS[stage]
+        place = k % (ROWS[stage] * cols)
+        k //= ROWS[stage] * cols
+        row, col = TOPS[stage] + place // cols, LEFTS[stage] + place % cols
+        memory[PLACES + stage] = row * rules[WIDTH] + col
+
+
+@scalar
+def step(cells, rules, pose, memory, stream, action):
+    """The right action on the right cell passes a stage: a door opens, the last one closes."""
+    if is_moving(action):
+        return travel(cells, rules, pose, action)
+    cell = pose >> 2
+    if action == PICK:
+        handle(cells, rules, pose, action)
+    else:
+        write_count(cells, cell, usable(cells[cell]))
+    stage = memory[STAGE]
+    is_key = stage % 2 == 0
+    if memory[DONE] or cell != memory[PLACES + stage] or (action == PICK) != is_key:
+        return pose
+    memory[SCORE] += 1
+    memory[DONE] = memory[SCORE] == rules[LAST_EVENT]
+    following = (stage + 1) % STAGES
+    before = (stage + STAGES - 1) % STAGES
+    memory[STAGE] = following
+    cells[DOOR_ROWS[stage] * rules[WIDTH] + DOOR_COLS[stage]] &= ~WALL
+    cells[DOOR_ROWS[before] * rules[WIDTH] + DOOR_COLS[before]] |= WALL
+    if not is_key:
+        cells[cell] &= ~COUNT
+    if following == 0 and rules[REDRAW] and not memory[DONE]:
+        redraw(rules, memory, stream)
+    # The marker shows, but the zero flag stays: a put there would erase it.
+    shown = memory[PLACES + following]
+    cells[shown] = (cells[shown] & ~COUNT) | (1 - memory[DONE])
+    if rules[CLEAN_SIGNAL]:
+        cells[shown] &= ~ZERO
+    return pose
+
+
+def _rules(setting: Setting) -> Rules:
+    last = max(1, ceil(setting.number("done_ratio") * EVENTS * setting.scale))
+    switches = (int(setting.flag("clean_signal")), int(setting.flag("redraw_per_lap")))
+    return long_rules(setting, EVENTS, last, *switches)
+
+
+def _starts(setting: Setting) -> Iterator[Start]:
+    chambers = [
+        list(product(range(top, top + rows), range(left, left + cols)))
+        for top, left, rows, cols in zip(TOPS, LEFTS, ROWS, COLS, strict=True)
+    ]
+    agents = list(product(range(1, 1 + AGENT_SQUARE), repeat=2))
+    probability = Fraction(1, len(agents) * _LAYOUTS)
+    for agent, *places in product(agents, *chambers):
+        grid = layouts.room(setting.height, setting.width)
+        grid[4] = grid[:, 4] = WALL
+        for place in places:
+            grid[place] = 1
+        yield Start(probability=probability, map=Map(grid, *agent, Facing.EAST))
+
+
+INF_DOOR_KEY = Task(
+    name="InfDoorKey",
+    suite="KarelLong",
+    summary="carry keys around four chambers, 100 picks and deliveries in all",
+    size=(8, 8),
+    ceiling=0.915,
+    lay_out=lay_out,
+    begin=begin,
+    step=step,
+    needs="exactly one marker in each of the four chambers",
+    rules=_rules,
+    slots=lambda height, width: 1 + STAGES,
+    wrong_size=lambda height, width: "" if (height, width) == (8, 8) else "8x8, its map",
+    scales=LONG,
+    starts=_starts,
+    draws=lambda setting: setting.flag("redraw_per_lap"),
+    variants={
+        "hipo": {"done_ratio": "0.99", "redraw_per_lap": "off", "clean_signal": "off"},
+        "paper": {"done_ratio": "1", "redraw_per_lap": "on", "clean_signal": "off"},
+    },
+    options={
+        "done_ratio": Option("share of the 100 events at which it ends"),
+        "redraw_per_lap": Option("new cells for keys and targets after every lap", SWITCH),
+        "clean_signal": Option("re-mark cells cleanly, without the reference's flag", SWITCH),
+    },
+)

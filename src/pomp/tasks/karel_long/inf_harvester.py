@@ -1,0 +1,132 @@
+"""Inf-Harvester: pick markers that may appear again, until none are left."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from pomp._numba import scalar
+from pomp.karel.rules import (
+    COUNT,
+    DONE,
+    EAST,
+    FIRST_RULE,
+    FIRST_SLOT,
+    FLAG,
+    HEIGHT,
+    SCALE,
+    SCORE,
+    UNIT,
+    WIDTH,
+    ZERO,
+    Facing,
+    handle,
+    is_moving,
+    pose_at,
+    travel,
+)
+from pomp.karel.world import Map
+from pomp.streams import below
+from pomp.tasks import layouts
+from pomp.tasks.karel_long.economy import long_rules
+from pomp.tasks.task import LONG, Rules, Setting, Start, Task
+
+EMPTY, EMPTY_IN_ROW = FIRST_SLOT, FIRST_SLOT + 1  # cells with the zero flag: in all, in each row
+EXPECTED = FIRST_RULE
+
+
+@scalar
+def lay_out(cells, rules, memory, stream):
+    """A room with a marker on every cell; the agent in the lower left corner."""
+    layouts.wall_in(cells, rules)
+    layouts.fill(cells, rules, 1, 1, rules[HEIGHT] - 2, rules[WIDTH] - 2, 1)
+    return pose_at(rules[HEIGHT] - 2, 1, rules[WIDTH], EAST)
+
+
+@scalar
+def begin(cells, rules, pose, memory):
+    """Every marker present counts when picked; one the agent puts will not."""
+    for cell in range(len(cells)):
+        if cells[cell] & COUNT:
+            cells[cell] |= FLAG
+        elif cells[cell] & ZERO:
+            count_empty(rules, memory, cell, 1)
+    memory[UNIT] = 1
+    return layouts.count_marked(cells) > 0
+
+
+@scalar
+def count_empty(rules, memory, cell, change):
+    """A cell gained (1) or lost (-1) its zero flag."""
+    memory[EMPTY] += change
+    memory[EMPTY_IN_ROW + cell // rules[WIDTH]] += change
+
+
+@scalar
+def kth_empty(cells, rules, memory, k):
+    """The k-th cell with the zero flag, in row-major order."""
+    row = 0
+    while k >= memory[EMPTY_IN_ROW + row]:
+        k -= memory[EMPTY_IN_ROW + row]
+        row += 1
+    cell = row * rules[WIDTH]
+    while True:
+        if cells[cell] & ZERO:
+            if k == 0:
+                return cell
+            k -= 1
+        cell += 1
+
+
+@scalar
+def step(cells, rules, pose, memory, stream, action):
+    """A counted pick marks a random empty cell again, with probability 1 - 1 / (2 scale)."""
+    if is_moving(action):
+        return travel(cells, rules, pose, action)
+    cell = pose >> 2
+    before = cells[cell] & ZERO != 0
+    change = handle(cells, rules, pose, action)
+    after = cells[cell] & ZERO != 0
+    if after != before:
+        count_empty(rules, memory, cell, 1 if after else -1)
+    if change < 0 and cells[cell] & FLAG:
+        cells[cell] &= ~FLAG
+        memory[SCORE] += 1
+        if memory[SCORE] >= rules[EXPECTED]:
+            memory[DONE] = 1
+        odds = 2 * rules[SCALE]
+        k = below(stream, memory[EMPTY] * odds)
+        if k % odds != 0:
+            spot = kth_empty(cells, rules, memory, k // odds)
+            cells[spot] = FLAG | 1
+            count_empty(rules, memory, spot, -1)
+    return pose
+
+
+def _rules(setting: Setting) -> Rules:
+    expected = 2 * (setting.height - 2) * (setting.width - 2)
+    return long_rules(setting, expected, expected * setting.scale)
+
+
+def _starts(setting: Setting) -> Iterator[Start]:
+    grid = layouts.room(setting.height, setting.width)
+    grid[1:-1, 1:-1] = 1
+    yield Start(probability=Fraction(1), map=Map(grid, setting.height - 2, 1, Facing.EAST))
+
+
+INF_HARVESTER = Task(
+    name="InfHarvester",
+    suite="KarelLong",
+    summary="pick markers that may appear again, until none are left",
+    size=(16, 16),
+    ceiling=0.92,
+    lay_out=lay_out,
+    begin=begin,
+    step=step,
+    needs="at least one marker",
+    rules=_rules,
+    slots=lambda height, width: 1 + height,
+    wrong_size=layouts.any_size,
+    scales=LONG,
+    starts=_starts,
+    draws=lambda setting: True,
+    variants={"hipo": {}, "paper": {}},
+)

@@ -1,0 +1,120 @@
+"""Up-N-Down: collect loads above and below by climbing the stairs up and down."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from pomp._numba import scalar
+from pomp.karel.rules import (
+    DONE,
+    EAST,
+    FIRST_RULE,
+    FIRST_SLOT,
+    FLAG,
+    HEIGHT,
+    SCORE,
+    TALLY,
+    UNIT,
+    WIDTH,
+    Facing,
+    act,
+    pose_at,
+    write_count,
+)
+from pomp.karel.world import Map
+from pomp.streams import below
+from pomp.tasks import layouts
+from pomp.tasks.karel.stair_climber import square_size
+from pomp.tasks.karel_long.economy import long_rules
+from pomp.tasks.task import LONG, Option, Rules, Setting, Start, Task
+
+LOADS = 100
+UP, DOWN, _SLOTS = range(FIRST_SLOT, FIRST_SLOT + 3)  # the latest goals of either kind
+LAST_LOAD = FIRST_RULE
+
+
+@scalar
+def lay_out(cells, rules, memory, stream):
+    """Stairs; the agent on the second step, the first load at the top."""
+    layouts.build_stairs(cells, rules)
+    height, width = rules[HEIGHT], rules[WIDTH]
+    write_count(cells, width + width - 2, 1)
+    return pose_at(height - 3, 2, width, EAST)
+
+
+@scalar
+def begin(cells, rules, pose, memory):
+    """The marked cell is the first goal."""
+    layouts.set_zero_flags(cells)
+    layouts.flag_stairs(cells, rules)
+    memory[UP] = layouts.find_only_marked(cells, rules)
+    memory[DOWN] = -1
+    memory[UNIT] = 1
+    return memory[UP] >= 0 and cells[memory[UP]] & FLAG != 0
+
+
+@scalar
+def draw_goal(rules, stream, row, is_down):
+    """A random cell of the stairs' band below or above a row.
+
+    Every row of the band has two cells, the left one above a stair; the bottom row has only one.
+    """
+    height, width = rules[HEIGHT], rules[WIDTH]
+    if is_down:
+        k = below(stream, 2 * (height - 2 - row) - 1)
+        row += 1 + k // 2
+    else:
+        k = below(stream, 2 * (row - 1))
+        row = 1 + k // 2
+    left = height - 2 - row
+    col = left + k % 2 if row < height - 2 else 1
+    return row * width + col
+
+
+@scalar
+def step(cells, rules, pose, memory, stream, action):
+    """Standing on the load collects it; time above the stairs' band is fined."""
+    pose = act(cells, rules, pose, action)
+    if memory[DONE]:
+        return pose
+    cell = pose >> 2
+    memory[TALLY] += cells[cell] & FLAG == 0
+    is_up = memory[SCORE] % 2 == 0
+    if cell == (memory[UP] if is_up else memory[DOWN]):
+        memory[SCORE] += 1
+        memory[DONE] = memory[SCORE] == rules[LAST_LOAD]
+        goal = draw_goal(rules, stream, cell // rules[WIDTH], is_up)
+        write_count(cells, cell, 0)
+        write_count(cells, goal, 1 - memory[DONE])  # the last load is drawn too, but not shown
+        memory[DOWN if is_up else UP] = goal
+    return pose
+
+
+def _rules(setting: Setting) -> Rules:
+    return long_rules(setting, LOADS, LOADS * setting.scale, fine=setting.number("psi"))
+
+
+def _starts(setting: Setting) -> Iterator[Start]:
+    grid = layouts.stairs(setting.height, setting.width)
+    grid[1, -2] = 1
+    yield Start(probability=Fraction(1), map=Map(grid, setting.height - 3, 2, Facing.EAST))
+
+
+UP_N_DOWN = Task(
+    name="UpNDown",
+    suite="KarelLong",
+    summary="collect 100 loads that appear above and below on the stairs in turn",
+    size=(8, 8),
+    ceiling=0.910,
+    lay_out=lay_out,
+    begin=begin,
+    step=step,
+    needs="exactly one marker, on the stairs or right above them",
+    rules=_rules,
+    slots=lambda height, width: _SLOTS - FIRST_SLOT,
+    wrong_size=square_size,
+    scales=LONG,
+    starts=_starts,
+    draws=lambda setting: True,
+    variants={"hipo": {"psi": "0.0005"}, "paper": {"psi": "0.005"}},
+    options={"psi": Option("fine for every action off the stairs")},
+)

@@ -1,0 +1,79 @@
+"""Random worlds without a task: walls, markers and agent by chance. For the embedding's data."""
+
+from collections.abc import Mapping
+
+from pomp._numba import scalar
+from pomp.errors import ConfigError
+from pomp.karel.rules import FIRST_RULE, HEIGHT, UNIT, WALL, WIDTH, act, write_count
+from pomp.streams import below
+from pomp.tasks import layouts
+from pomp.tasks.task import Option, Rules, Setting, Task
+
+WALL_ODDS, MARKER_ODDS = FIRST_RULE, FIRST_RULE + 1
+_CERTAIN = 1 << 30  # odds are counted in this many parts
+
+
+@scalar
+def lay_out(cells, rules, memory, stream):
+    """Each inner cell is a wall by chance, each free one holds a marker by chance."""
+    layouts.wall_in(cells, rules)
+    width = rules[WIDTH]
+    for row in range(1, rules[HEIGHT] - 1):
+        for col in range(1, width - 1):
+            if below(stream, _CERTAIN) < rules[WALL_ODDS]:
+                cells[row * width + col] = WALL
+    if layouts.count_free(cells) == 0:  # the agent needs a place
+        row = 1 + below(stream, rules[HEIGHT] - 2)
+        cells[row * width + 1 + below(stream, width - 2)] = 0
+    for cell in range(len(cells)):
+        if cells[cell] & WALL == 0 and below(stream, _CERTAIN) < rules[MARKER_ODDS]:
+            write_count(cells, cell, 1)
+    cell = layouts.kth_free(cells, below(stream, layouts.count_free(cells)))
+    return cell << 2 | below(stream, 4)
+
+
+@scalar
+def begin(cells, rules, pose, memory):
+    """Nothing is wanted and nothing pays."""
+    layouts.set_zero_flags(cells)
+    memory[UNIT] = 1
+    return True
+
+
+@scalar
+def step(cells, rules, pose, memory, stream, action):
+    """The plain rules."""
+    return act(cells, rules, pose, action)
+
+
+def _rules(setting: Setting) -> Rules:
+    odds = [setting.number(name) for name in ("walls", "markers")]
+    if max(odds) > 1:
+        raise ConfigError("options walls and markers are probabilities, from 0 to 1")
+    return Rules(cap=9, own=tuple(int(chance * _CERTAIN) for chance in odds))
+
+
+_VARIANTS: Mapping[str, Mapping[str, object]] = {
+    "leaps": {"walls": "0.1", "markers": "0.1"},
+    "hprl": {"walls": "0.15", "markers": "0.1"},
+}
+
+RANDOM_WORLD = Task(
+    name="RandomWorld",
+    suite="Data",
+    summary="no task: random walls, markers and agent",
+    size=(8, 8),
+    ceiling=0.0,
+    lay_out=lay_out,
+    begin=begin,
+    step=step,
+    needs="nothing in particular",
+    rules=_rules,
+    wrong_size=layouts.any_size,
+    too_many="walls and markers are random everywhere",
+    variants=_VARIANTS,
+    options={
+        "walls": Option("probability that an inner cell is a wall"),
+        "markers": Option("probability that a free cell holds a marker"),
+    },
+)

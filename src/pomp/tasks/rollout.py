@@ -1,0 +1,156 @@
+"""Programs x worlds -> returns, and single actions x worlds -> rewards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp._numba import use_threads
+from pomp.dsl.bytecode import Code, compile_programs
+from pomp.dsl.syntax import Program
+from pomp.errors import ConfigError
+from pomp.karel.interpreter import Cap
+from pomp.karel.world import WorldBatch
+from pomp.tasks.engine import kernels_of
+from pomp.tasks.task import Setting
+
+DEFAULT_CAP = "calls220"
+
+Programs = Code | Sequence[Program | str]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What Q lists of programs did on B worlds.
+
+    Attributes:
+        returns: `[Q, B]` float64: what each episode is worth at the end.
+        actions: `[Q, B]` int32: actions performed.
+        calls: `[Q, B]` int32: final call counters (under an actions cap: actions), added up.
+        completed: `[Q, B]` bool: every program ran to its end.
+        worlds: the final states, lane q * B + b, if they were asked for.
+    """
+
+    returns: NDArray[np.float64]
+    actions: NDArray[np.int32]
+    calls: NDArray[np.int32]
+    completed: NDArray[np.bool_]
+    worlds: WorldBatch | None = None
+
+
+def rollout(
+    setting: Setting,
+    programs: Programs,
+    worlds: WorldBatch,
+    *,
+    lists: NDArray[np.integer] | Sequence[Sequence[int]] | None = None,
+    cap: Cap | str = DEFAULT_CAP,
+    keep_worlds: bool = False,
+    threads: int | None = None,
+) -> Rollout:
+    """Run every list of programs on every world. The worlds are not changed.
+
+    Args:
+        setting: the task.
+        programs: P programs.
+        worlds: B start states.
+        lists: Q rows of indices into `programs`, padded with -1: the programs of a row run one
+            after the other, each from the state the last one left, each with a fresh cap. None:
+            every program is a list of its own.
+        cap: how long one program may run.
+        keep_worlds: return the final states too.
+        threads: CPU threads; None: all. The result does not depend on it.
+    """
+    code = _as_code(programs)
+    rows = _as_lists(lists, len(code))
+    lanes = len(rows) * len(worlds)
+    after = WorldBatch.empty(
+        lanes if keep_worlds else 0, worlds.height, worlds.width, worlds.memory.shape[1]
+    )
+    parts = _run(setting, code, rows, worlds, after, cap, threads, paired=False)
+    shaped = (part.reshape(len(rows), len(worlds)) for part in parts)
+    return Rollout(*shaped, after if keep_worlds else None)  # type: ignore[arg-type]
+
+
+def advance(
+    setting: Setting,
+    programs: Programs,
+    worlds: WorldBatch,
+    choice: NDArray[np.integer] | Sequence[int],
+    *,
+    cap: Cap | str = DEFAULT_CAP,
+    threads: int | None = None,
+) -> Rollout:
+    """Run program `choice[b]` on world b, in place (-1: none); the arrays are `[B, 1]`.
+
+    `returns` is what each episode is worth now; the reward of the step is its difference.
+    """
+    code = _as_code(programs)
+    rows = _as_lists(np.asarray(choice).reshape(-1, 1), len(code))
+    if len(rows) != len(worlds):
+        raise ConfigError(f"{len(worlds)} worlds need as many choices, got {len(rows)}")
+    parts = _run(setting, code, rows, worlds, worlds, cap, threads, paired=True)
+    return Rollout(*(part.reshape(-1, 1) for part in parts), worlds)  # type: ignore[arg-type]
+
+
+def act_on(
+    setting: Setting,
+    worlds: WorldBatch,
+    actions: NDArray[np.integer] | Sequence[int],
+    *,
+    threads: int | None = None,
+) -> NDArray[np.float64]:
+    """Perform one action in every world, in place; returns the rewards `[B]`."""
+    _check_worlds(setting, worlds)
+    chosen = np.ascontiguousarray(actions, np.int64)
+    if chosen.shape != (len(worlds),):
+        raise ConfigError(f"{len(worlds)} worlds need as many actions, got shape {chosen.shape}")
+    if len(chosen) and not 0 <= chosen.min() <= chosen.max() <= 4:
+        raise ConfigError("actions are numbers from 0 (move) to 4 (putMarker)")
+    rewards = np.empty(len(worlds), np.float64)
+    use_threads(threads)
+    kernels_of(setting.task).act_on_worlds(chosen, setting.rules, *worlds.arrays, rewards)
+    return rewards
+
+
+def _run(
+    setting: Setting, code: Code, rows: NDArray[np.int32], worlds: WorldBatch, after: WorldBatch,
+    cap: Cap | str, threads: int | None, *, paired: bool,
+) -> tuple[NDArray[np.generic], ...]:  # fmt: skip
+    _check_worlds(setting, worlds)
+    limits = cap if isinstance(cap, Cap) else Cap.parse(cap)
+    lanes = len(rows) if paired else len(rows) * len(worlds)
+    values = np.empty(lanes, np.float64)
+    actions, calls = np.empty(lanes, np.int32), np.empty(lanes, np.int32)
+    completed = np.empty(lanes, np.bool_)
+    use_threads(threads)
+    kernels_of(setting.task).run_lanes(
+        code.instructions, rows, max(code.depth, 1), limits.by_calls, limits.limit, paired,
+        setting.rules, *worlds.arrays, *after.arrays, values, actions, calls, completed,
+    )  # fmt: skip
+    return values, actions, calls, completed
+
+
+def _as_code(programs: Programs) -> Code:
+    return programs if isinstance(programs, Code) else compile_programs(programs)
+
+
+def _as_lists(
+    lists: NDArray[np.integer] | Sequence[Sequence[int]] | None, count: int
+) -> NDArray[np.int32]:
+    if lists is None:
+        return np.arange(count, dtype=np.int32)[:, None]
+    rows = np.ascontiguousarray(lists, np.int32)
+    if rows.ndim != 2:
+        raise ConfigError(f"lists must be rows of program numbers, got shape {rows.shape}")
+    if rows.size and not -1 <= rows.min() <= rows.max() < count:
+        raise ConfigError(f"lists hold numbers from 0 to {count - 1}, or -1 for none")
+    return rows
+
+
+def _check_worlds(setting: Setting, worlds: WorldBatch) -> None:
+    expected = (setting.height, setting.width, setting.slots)
+    if (worlds.height, worlds.width, worlds.memory.shape[1]) != expected:
+        got = f"{worlds.height}x{worlds.width}"
+        raise ConfigError(f"these worlds ({got}) were not made for {setting.task.name}")

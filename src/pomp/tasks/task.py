@@ -1,0 +1,248 @@
+"""A task is a value: what worlds start like, what an action does, what it is worth.
+
+The three compiled functions of a task are the only code about it that runs in the engine:
+
+    lay_out(cells, rules, memory, stream) -> pose          draw a start: walls, markers, agent
+    begin(cells, rules, pose, memory) -> bool              derive flags and memory from it
+    step(cells, rules, pose, memory, stream, action) -> pose   one action and its consequences
+
+`cells` and `memory` come to `lay_out` all zero. `begin` is also given maps from files and says
+whether the task can start there. A `step` draws from the stream once at most. See
+`pomp.karel.rules` for the bytes, the memory slots and the rules every task shares.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from math import lcm
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.errors import ConfigError, UnknownNameError
+from pomp.karel.rules import FIRST_SLOT, SUM
+from pomp.karel.world import Map
+
+MAX_STARTS = 100_000
+"""A task with more starts than this is not enumerated."""
+
+SHORT, LONG = (1,), (1, 2, 4, 8, 16)
+"""The scales of a task without and with a horizon to stretch."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A named choice within a variant.
+
+    Attributes:
+        help: one line for `pomp tasks`.
+        choices: the texts it may have; empty for a number, `("off", "on")` for a switch.
+    """
+
+    help: str
+    choices: tuple[str, ...] = ()
+
+    def parse(self, name: str, text: object) -> "OptionValue":
+        """Read a value given as text or as a Python value.
+
+        Raises:
+            ConfigError: it is none of the values the option may have.
+        """
+        word = str(text).strip().lower()
+        if self.choices == SWITCH:
+            words = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+            if word in words:
+                return words[word]
+            raise ConfigError(f"option {name} is on or off, got '{text}'")
+        if self.choices:
+            if word in self.choices:
+                return word
+            listed = " or ".join(f"'{choice}'" for choice in self.choices)
+            raise ConfigError(f"option {name} is {listed}, got '{text}'")
+        try:
+            number = Fraction(word)
+        except (ValueError, ZeroDivisionError):
+            raise ConfigError(f"option {name} is a number, got '{text}'") from None
+        if not 0 <= number <= 1000 or number.denominator > 10**9:
+            raise ConfigError(f"option {name} is a number from 0 to 1000, got '{text}'")
+        return number
+
+
+OptionValue = bool | str | Fraction
+SWITCH = ("off", "on")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """The numbers of a task in one setting.
+
+    Attributes:
+        cap: most markers a cell may hold.
+        value: how rewards make a value: `SUM`, `LAST` or `MEAN`.
+        pay: what one unit of the score pays.
+        cost: what every action costs.
+        fine: what one unit of the tally costs.
+        own: the task's further integers, read from rules[FIRST_RULE] on.
+    """
+
+    cap: int = 1
+    value: int = SUM
+    pay: Fraction = Fraction(1)
+    cost: Fraction = Fraction(0)
+    fine: Fraction = Fraction(0)
+    own: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """One start state and how likely it is."""
+
+    probability: Fraction
+    map: Map
+
+
+def no_slots(height: int, width: int) -> int:
+    """For a task that needs no memory of its own."""
+    return 0
+
+
+def never(setting: "Setting") -> bool:
+    """For a task whose steps draw nothing."""
+    return False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Task:
+    """A task and its variants.
+
+    Attributes:
+        name: as in the paper, without hyphens.
+        suite: `Karel`, `KarelHard`, `KarelLong` or the name of your own collection.
+        summary: one sentence: what the agent has to do.
+        size: rows and columns.
+        ceiling: what perfect play returns (Inf-Harvester: what a good strategy returns).
+        variants: variant -> option -> default; the first variant is the default.
+        options: what each option means.
+        lay_out: compiled; see this module's docstring.
+        begin: compiled.
+        step: compiled.
+        needs: what `begin` wants to find in a map.
+        rules: the numbers of a setting.
+        slots: how many memory slots of its own a world of a size has.
+        wrong_size: what sizes must be, if the given one is wrong.
+        scales: the horizons it has.
+        starts: lists every start of a setting, or None if they are too many.
+        too_many: why `starts` is None.
+        draws: whether steps draw at random in a setting.
+    """
+
+    name: str
+    suite: str
+    summary: str
+    size: tuple[int, int]
+    ceiling: float
+    lay_out: Callable[..., Any]
+    begin: Callable[..., Any]
+    step: Callable[..., Any]
+    needs: str
+    rules: Callable[["Setting"], Rules]
+    variants: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=lambda: MappingProxyType({"plain": {}})
+    )
+    options: Mapping[str, Option] = field(default_factory=dict)
+    slots: Callable[[int, int], int] = no_slots
+    wrong_size: Callable[[int, int], str]
+    scales: tuple[int, ...] = SHORT
+    starts: Callable[["Setting"], Iterator[Start]] | None = None
+    too_many: str = ""
+    draws: Callable[["Setting"], bool] = never
+
+    def configure(
+        self,
+        variant: str | None = None,
+        options: Mapping[str, object] | None = None,
+        size: tuple[int, int] | None = None,
+        scale: int = 1,
+    ) -> "Setting":
+        """Choose variant, options, size and scale.
+
+        Raises:
+            UnknownNameError: no such variant or option.
+            ConfigError: a value the task cannot have.
+        """
+        variant = variant or next(iter(self.variants))
+        if variant not in self.variants:
+            raise UnknownNameError(f"variant of {self.name}", variant, self.variants)
+        chosen: dict[str, OptionValue] = {
+            name: self.options[name].parse(name, default)
+            for name, default in self.variants[variant].items()
+        }
+        for name, text in (options or {}).items():
+            if name not in chosen:
+                raise UnknownNameError(f"option of {self.name} ({variant})", name, chosen)
+            chosen[name] = self.options[name].parse(name, text)
+        height, width = size or self.size
+        if expected := self.wrong_size(height, width):
+            raise ConfigError(f"{self.name} takes a grid of {expected}, got {height}x{width}")
+        if scale not in self.scales:
+            listed = ", ".join(map(str, self.scales))
+            raise ConfigError(f"{self.name} has scale {listed}, got {scale}")
+        setting = Setting(self, variant, MappingProxyType(chosen), height, width, scale)
+        _ = setting.rules  # options that do not go together show here, before anything runs
+        return setting
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A task with everything about it decided."""
+
+    task: Task
+    variant: str
+    options: Mapping[str, OptionValue]
+    height: int
+    width: int
+    scale: int
+
+    def flag(self, option: str) -> bool:
+        """Whether a switch is on; off where the variant lacks it."""
+        return self.options.get(option, False) is True
+
+    def number(self, option: str) -> Fraction:
+        """A numeric option; zero where the variant lacks it."""
+        chosen = self.options.get(option, Fraction(0))
+        assert isinstance(chosen, Fraction)
+        return chosen
+
+    @property
+    def slots(self) -> int:
+        """Memory slots of a world."""
+        return FIRST_SLOT + self.task.slots(self.height, self.width)
+
+    @cached_property
+    def rules(self) -> NDArray[np.int64]:
+        """The rules as the engine takes them."""
+        rules = self.task.rules(self)
+        whole = lcm(rules.pay.denominator, rules.cost.denominator, rules.fine.denominator)
+        money = (int(part * whole) for part in (rules.pay, rules.cost, rules.fine))
+        offsets = (-self.width, 1, self.width, -1)
+        shape = (self.height, self.width, rules.cap, rules.value, self.scale)
+        return np.array([*offsets, *shape, *money, whole, *rules.own], np.int64)
+
+    def list_starts(self) -> list[Start]:
+        """Every start with its probability.
+
+        Raises:
+            ConfigError: there are too many to list.
+        """
+        if self.task.starts is None:
+            raise ConfigError(f"{self.task.name} cannot list its starts: {self.task.too_many}")
+        starts: list[Start] = []
+        for start in self.task.starts(self):
+            starts.append(start)
+            if len(starts) > MAX_STARTS:
+                size = f"{self.height}x{self.width}"
+                raise ConfigError(f"{self.task.name} at {size} has over {MAX_STARTS} starts")
+        return starts
