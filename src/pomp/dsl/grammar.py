@@ -95,9 +95,7 @@ class Automaton:
 
 
 @cache
-def build_automaton(
-    vocabulary: Vocabulary, *, empty_bodies: bool, nested_not: bool
-) -> Automaton:
+def build_automaton(vocabulary: Vocabulary, *, empty_bodies: bool, nested_not: bool) -> Automaton:
     """Derive the machine of the table above.
 
     Args:

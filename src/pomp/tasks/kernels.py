@@ -16,7 +16,7 @@ from numba import prange
 
 from pomp._numba import kernel, scalar
 from pomp.karel.interpreter import CALLS, ENDING, run_program
-from pomp.karel.rules import ACTIONS, DONE, is_impossible, reward, value
+from pomp.karel.rules import ACTIONS, DONE, is_impossible, perceive, reward, value
 from pomp.tasks.random_world import begin, lay_out, step  # the task
 
 BLOCKS = 64  # units of work the threads share
@@ -62,6 +62,16 @@ def begin_worlds(rules, cells, pose, memory, is_usable):
     """Take up worlds that were made elsewhere; `is_usable` `[B]` bool is written."""
     for world in range(len(pose)):
         is_usable[world] = begin(cells[world], rules, pose[world], memory[world])
+
+
+@kernel(parallel=False)
+def perceive_worlds(rules, cells, pose, perceptions):
+    """What the agents see: bit i of `perceptions` `[B]` uint8 is set if perception i holds."""
+    for world in range(len(pose)):
+        perceptions[world] = 0
+        for perception in range(4):
+            holds = perceive(cells[world], rules, pose[world], perception)
+            perceptions[world] |= holds << perception
 
 
 @kernel(parallel=True)

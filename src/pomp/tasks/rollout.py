@@ -63,7 +63,7 @@ def rollout(
         threads: CPU threads; None: all. The result does not depend on it.
     """
     code = _as_code(programs)
-    rows = _as_lists(lists, len(code))
+    rows = as_lists(lists, len(code))
     lanes = len(rows) * len(worlds)
     after = WorldBatch.empty(
         lanes if keep_worlds else 0, worlds.height, worlds.width, worlds.memory.shape[1]
@@ -87,7 +87,7 @@ def advance(
     `returns` is what each episode is worth now; the reward of the step is its difference.
     """
     code = _as_code(programs)
-    rows = _as_lists(np.asarray(choice).reshape(-1, 1), len(code))
+    rows = as_lists(np.asarray(choice).reshape(-1, 1), len(code))
     if len(rows) != len(worlds):
         raise ConfigError(f"{len(worlds)} worlds need as many choices, got {len(rows)}")
     parts = _run(setting, code, rows, worlds, worlds, cap, threads, paired=True)
@@ -102,7 +102,7 @@ def act_on(
     threads: int | None = None,
 ) -> NDArray[np.float64]:
     """Perform one action in every world, in place; returns the rewards `[B]`."""
-    _check_worlds(setting, worlds)
+    check_worlds(setting, worlds)
     chosen = np.ascontiguousarray(actions, np.int64)
     if chosen.shape != (len(worlds),):
         raise ConfigError(f"{len(worlds)} worlds need as many actions, got shape {chosen.shape}")
@@ -118,7 +118,7 @@ def _run(
     setting: Setting, code: Code, rows: NDArray[np.int32], worlds: WorldBatch, after: WorldBatch,
     cap: Cap | str, threads: int | None, *, paired: bool,
 ) -> tuple[NDArray[np.generic], ...]:  # fmt: skip
-    _check_worlds(setting, worlds)
+    check_worlds(setting, worlds)
     limits = cap if isinstance(cap, Cap) else Cap.parse(cap)
     lanes = len(rows) if paired else len(rows) * len(worlds)
     values = np.empty(lanes, np.float64)
@@ -136,7 +136,7 @@ def _as_code(programs: Programs) -> Code:
     return programs if isinstance(programs, Code) else compile_programs(programs)
 
 
-def _as_lists(
+def as_lists(
     lists: NDArray[np.integer] | Sequence[Sequence[int]] | None, count: int
 ) -> NDArray[np.int32]:
     if lists is None:
@@ -149,8 +149,8 @@ def _as_lists(
     return rows
 
 
-def _check_worlds(setting: Setting, worlds: WorldBatch) -> None:
-    expected = (setting.height, setting.width, setting.slots)
-    if (worlds.height, worlds.width, worlds.memory.shape[1]) != expected:
+def check_worlds(setting: Setting, worlds: WorldBatch) -> None:
+    fits = (worlds.height, worlds.width) == (setting.height, setting.width)
+    if not fits or worlds.memory.shape[1] < setting.slots:
         got = f"{worlds.height}x{worlds.width}"
         raise ConfigError(f"these worlds ({got}) were not made for {setting.task.name}")

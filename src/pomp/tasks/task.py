@@ -109,6 +109,11 @@ def no_slots(height: int, width: int) -> int:
     return 0
 
 
+def is_no_start(start: Map) -> bool:
+    """For a task that neither lists its starts nor knows one when it sees it."""
+    return False
+
+
 def never(setting: "Setting") -> bool:
     """For a task whose steps draw nothing."""
     return False
@@ -136,6 +141,7 @@ class Task:
         scales: the horizons it has.
         starts: lists every start of a setting, or None if they are too many.
         too_many: why `starts` is None.
+        is_start: whether a map is a start, for a task that cannot list them.
         draws: whether steps draw at random in a setting.
     """
 
@@ -158,6 +164,7 @@ class Task:
     scales: tuple[int, ...] = SHORT
     starts: Callable[["Setting"], Iterator[Start]] | None = None
     too_many: str = ""
+    is_start: Callable[[Map], bool] = is_no_start
     draws: Callable[["Setting"], bool] = never
 
     def configure(

@@ -16,12 +16,14 @@ from pomp.karel.rules import (
     WALL,
     WIDTH,
     ZERO,
+    Facing,
     handle,
     is_moving,
     pose_at,
     travel,
     write_count,
 )
+from pomp.karel.world import Map
 from pomp.streams import below
 from pomp.tasks import layouts
 from pomp.tasks.task import Rules, Setting, Task
@@ -102,6 +104,18 @@ def _rules(setting: Setting) -> Rules:
     return Rules(cap=9 if is_leaps else 1, value=LAST if is_leaps else SUM)
 
 
+def _is_start(start: Map) -> bool:
+    kinds = _KINDS.reshape(start.grid.shape)
+    rest = start.grid.copy()
+    rest[kinds == _CANDIDATE] = 0
+    bare = np.where(kinds == _SOLID, WALL, 0)
+    bare[SIGNAL] = 2
+    candidates = start.grid[kinds == _CANDIDATE]
+    is_ten = np.count_nonzero(candidates) == MARKERS and candidates.max() == 1
+    is_agent = (start.row, start.col) == START and start.facing == Facing.SOUTH
+    return bool(is_ten and is_agent and np.array_equal(rest, bare))
+
+
 CLEAN_HOUSE = Task(
     name="CleanHouse",
     suite="Karel",
@@ -114,6 +128,7 @@ CLEAN_HOUSE = Task(
     needs="at least one cell with exactly one marker",
     rules=_rules,
     wrong_size=lambda height, width: "" if (height, width) == (14, 22) else "14x22, its map",
+    is_start=_is_start,
     too_many="10 of 68 cells hold a marker, 290 billion ways; use --starts",
     variants={"hprl": {}, "leaps": {}, "paper": {}},
 )

@@ -7,9 +7,7 @@ from pomp.tasks.task import Rules, Setting
 ACTION_COST = Fraction(1, 10_000)
 
 
-def long_rules(
-    setting: Setting, events: int, *own: int, fine: Fraction = Fraction(0)
-) -> Rules:
+def long_rules(setting: Setting, events: int, *own: int, fine: Fraction = Fraction(0)) -> Rules:
     """Rules of a task that pays 1 in all for `events` events; all money shrinks with the scale.
 
     Args:

@@ -43,11 +43,11 @@ def lay_out(cells, rules, memory, stream):
 
 @scalar
 def begin(cells, rules, pose, memory):
-    """The marked cell is the first goal."""
+    """The marked cell is the first goal; the bottom stair stands in for the last one below."""
     layouts.set_zero_flags(cells)
     layouts.flag_stairs(cells, rules)
     memory[UP] = layouts.find_only_marked(cells, rules)
-    memory[DOWN] = -1
+    memory[DOWN] = (rules[HEIGHT] - 2) * rules[WIDTH] + 1
     memory[UNIT] = 1
     return memory[UP] >= 0 and cells[memory[UP]] & FLAG != 0
 
