@@ -1,0 +1,68 @@
+"""Program machine policies: state machines whose modes are readable Karel programs.
+
+The names below are the public door. They are loaded on first use, so `import pomp` is instant.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from pomp.version import __version__
+
+if TYPE_CHECKING:
+    from pomp.dsl.bytecode import compile_ids, compile_programs
+    from pomp.dsl.parser import parse
+    from pomp.dsl.printer import print_program
+    from pomp.dsl.sampling import sample_programs
+    from pomp.errors import PompError
+    from pomp.karel.world import Map, WorldBatch
+    from pomp.tasks.catalog import TASKS, find_task
+    from pomp.tasks.engine import begin, draw_starts, enumerate_starts
+    from pomp.tasks.record import record
+    from pomp.tasks.rollout import act_on, advance, rollout
+    from pomp.tasks.task import Task
+
+__all__ = [
+    "TASKS",
+    "Map",
+    "PompError",
+    "Task",
+    "WorldBatch",
+    "__version__",
+    "act_on",
+    "advance",
+    "begin",
+    "compile_ids",
+    "compile_programs",
+    "draw_starts",
+    "enumerate_starts",
+    "find_task",
+    "parse",
+    "print_program",
+    "record",
+    "rollout",
+    "sample_programs",
+]
+
+_HOMES = {
+    **dict.fromkeys(("compile_ids", "compile_programs"), "pomp.dsl.bytecode"),
+    "parse": "pomp.dsl.parser",
+    "print_program": "pomp.dsl.printer",
+    "sample_programs": "pomp.dsl.sampling",
+    "PompError": "pomp.errors",
+    **dict.fromkeys(("Map", "WorldBatch"), "pomp.karel.world"),
+    **dict.fromkeys(("TASKS", "find_task"), "pomp.tasks.catalog"),
+    **dict.fromkeys(("begin", "draw_starts", "enumerate_starts"), "pomp.tasks.engine"),
+    "record": "pomp.tasks.record",
+    **dict.fromkeys(("act_on", "advance", "rollout"), "pomp.tasks.rollout"),
+    "Task": "pomp.tasks.task",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pomp' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

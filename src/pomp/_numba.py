@@ -5,8 +5,8 @@ machine code is kept on disk. The folder is keyed by a digest of the package's s
 Numba's own cache does not notice an edit to a function that a kernel imports from another file.
 
 A kept file counts only with the checksum that was written beside it, so a truncated or damaged
-cache means compiling again and nothing worse. Files are replaced atomically (by Numba, and here), so
-processes that compile at the same time write the same files one after the other.
+cache means compiling again and nothing worse. Files are replaced atomically (by Numba, and here),
+so processes that compile at the same time write the same files one after the other.
 """
 
 import hashlib
@@ -28,13 +28,17 @@ import numpy as np
 LOGGER = logging.getLogger("pomp")
 KEPT_DIGESTS = 8  # folders of earlier sources that stay before the oldest is deleted
 
+_CONFIG: Any = numba.config
 _PACKAGE = Path(__file__).parent
 _LOCK = threading.Lock()  # Numba's plainest threading layer takes one parallel call at a time
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-scalar: Callable[[F], F] = numba.njit(inline="always", error_model="numpy")
-"""Decorator of the small functions that make up a kernel: they are pasted into their callers."""
+
+def scalar(function: F) -> F:
+    """Decorator of the small functions that make up a kernel: they are pasted into callers."""
+    inlined: Any = numba.njit(inline="always", error_model="numpy")(function)
+    return inlined
 
 
 def digest_of(*texts: bytes) -> str:
@@ -91,6 +95,8 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any], parallel: bool) -> None:
         self.name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
+        module = Path(function.__code__.co_filename).stem.split("_")[0]
+        self._title = f"{function.__qualname__.strip('_')} of {module}"
         self._function = function
         self._parallel = parallel
         self._dispatcher: Any = None
@@ -111,15 +117,16 @@ class Kernel:
             for path in kept:
                 path.unlink(missing_ok=True)
             kept = []
-        if not kept and not numba.config.DISABLE_JIT:
-            LOGGER.info("compiling %s (once; kept in %s)", self.name, cache_folder())
-        before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(cache_folder())  # read while decorating, by this kernel only
+        if not kept and not _CONFIG.DISABLE_JIT:
+            LOGGER.info("compiling %s (once; kept in %s)", self._title, cache_folder())
+        before = _CONFIG.CACHE_DIR
+        _CONFIG.CACHE_DIR = str(cache_folder())  # read while decorating, by this kernel only
         try:
-            options = {"parallel": self._parallel, "cache": True, "error_model": "numpy"}
-            return numba.njit(**options)(self._function)
+            return numba.njit(parallel=self._parallel, cache=True, error_model="numpy")(
+                self._function
+            )
         finally:
-            numba.config.CACHE_DIR = before
+            _CONFIG.CACHE_DIR = before
 
     def _files(self) -> list[Path]:
         return sorted(cache_folder().rglob(f"{self.name}-*"))
@@ -162,6 +169,6 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def use_threads(threads: int | None) -> int:
     """Let kernels use so many threads (None: all); returns the number in force."""
-    most: int = numba.config.NUMBA_NUM_THREADS
+    most: int = _CONFIG.NUMBA_NUM_THREADS
     numba.set_num_threads(most if threads is None else max(1, min(threads, most)))
     return int(numba.get_num_threads())

@@ -53,16 +53,15 @@ def open_streams(
     purpose: Purpose, seed: int, *indices: int, worlds: int, first: int = 0
 ) -> NDArray[np.uint64]:
     """First states of the streams of worlds `first`, `first + 1`, ...; `[worlds]` uint64."""
-    state = np.uint64(purpose)
+    state = np.asarray(purpose, np.uint64)
     with np.errstate(over="ignore"):
         for part in (seed, *indices):
-            state = _mix(state + _mix(np.uint64(part & (1 << 64) - 1) + _STEP))
+            state = _mix(state + _mix(np.asarray(part & (1 << 64) - 1, np.uint64) + _STEP))
         numbers = np.arange(first, first + worlds, dtype=np.uint64)
         return _mix(state + _mix(numbers + _STEP))
 
 
-def _mix(z: NDArray[np.uint64] | np.uint64) -> "NDArray[np.uint64]":
-    z = np.asarray(z, np.uint64) * np.uint64(1)
+def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
     z = (z ^ (z >> _S30)) * _MIX_1
     z = (z ^ (z >> _S27)) * _MIX_2
     return z ^ (z >> _S31)

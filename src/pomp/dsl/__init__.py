@@ -1,0 +1,1 @@
+"""The language: text, trees, token ids and code; no worlds."""

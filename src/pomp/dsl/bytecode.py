@@ -151,7 +151,9 @@ def _compile_batch(ids, goto, push, start, meaning, code, valid, depth, origin):
 
 
 @scalar
-def _compile_one(ids, goto, push, start, meaning, stack, frames, code, origin, p):
+def _compile_one(  # noqa: C901 - one pass over all kinds of tokens
+    ids, goto, push, start, meaning, stack, frames, code, origin, p
+):
     """Check and translate one program in one pass.
 
     Args:

@@ -1,6 +1,9 @@
 """Tree -> text, on one line or indented."""
 
+from itertools import pairwise
+
 from pomp.dsl.syntax import Program, tokens_of
+from pomp.dsl.vocabulary import ACTION_TOKENS
 
 _OPENERS = ("m(", "w(", "r(", "i(", "e(")
 _CLOSERS = ("m)", "w)", "r)", "i)", "e)")
@@ -27,7 +30,7 @@ def _indented(tokens: list[str]) -> str:
             lines.append("  " * depth + " ".join(line))
             line.clear()
 
-    for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
+    for token, following in pairwise([*tokens, ""]):
         if token in _CLOSERS:
             flush()
             depth -= 1
@@ -40,8 +43,7 @@ def _indented(tokens: list[str]) -> str:
             depth += 1
         else:
             line.append(token)
-            if token[0].islower() and token.isalpha() and token not in ("run", "not"):
-                if following != "c)":  # an action, not a condition's perception
-                    flush()
+            if token in ACTION_TOKENS:
+                flush()
     flush()
     return "\n".join(lines)

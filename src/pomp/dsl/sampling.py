@@ -132,7 +132,7 @@ def _schedule(items, height, form, depth, nesting):
 
 
 @kernel(parallel=True)
-def _sample_batch(
+def _sample_batch(  # noqa: C901 - one loop over all kinds of symbols
     streams, program, statements, statement_odds, is_control, conditions, condition_odds,
     actions, action_odds, perceptions, perception_odds, counts, count_odds,
     max_depth, max_nesting, ids,

@@ -4,8 +4,7 @@ A class's fields stand in the order of the names in its form (`pomp.dsl.grammar`
 a thousand levels deep, so nothing recurses: `tokens_of` walks with its own stack.
 """
 
-from dataclasses import dataclass
-from typing import Union
+from dataclasses import dataclass, fields
 
 from pomp.dsl.grammar import FORMS, Form
 from pomp.dsl.vocabulary import Action, Perception
@@ -90,8 +89,8 @@ class Program(Node):
     body: "Body"
 
 
-Condition = Union[Perceive, Not]
-Statement = Union[Act, While, Repeat, If, IfElse]
+Condition = Perceive | Not
+Statement = Act | While | Repeat | If | IfElse
 Body = tuple[Statement, ...]
 
 CLASSES: dict[str, type[Node]] = {
@@ -116,7 +115,7 @@ def tokens_of(node: Node) -> list[str]:
         elif isinstance(item, tuple):
             pending.extend(reversed(item))
         elif isinstance(item, Node):
-            parts = iter([getattr(item, name) for name in type(item).__slots__])
+            parts = iter([getattr(item, part.name) for part in fields(item)])  # type: ignore[arg-type]  # every Node is a dataclass
             symbols = FORM_OF[type(item)].symbols
             pending.extend(reversed([next(parts) if s[0] == "<" else s for s in symbols]))
     return tokens

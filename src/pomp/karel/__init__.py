@@ -1,0 +1,1 @@
+"""One world: its state, its rules, its interpreter."""

@@ -1,7 +1,7 @@
 """Run one compiled program on one world under a cap. Compiled, scalar.
 
-The task's `step` comes in as an argument, and so do the hooks that record a trace; all are inlined, so
-the plain run pays nothing for them.
+The task's `step` comes in as an argument, and so do the hooks that record a trace; all are
+inlined, so the plain run pays nothing for them.
 """
 
 import re
@@ -74,7 +74,7 @@ class Cap:
 
 
 @scalar
-def run_program(
+def run_program(  # noqa: C901 - one loop over all operations, inlined as a whole
     step, refuses, note, saw, trace, lane,
     code, rules, cells, pose, memory, stream, counters, by_calls, limit, outcome,
 ):  # fmt: skip

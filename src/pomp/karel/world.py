@@ -180,7 +180,7 @@ class WorldBatch:
         """A copy of some of the worlds, in the given order; repeats are fine."""
         chosen = np.asarray(indices, np.intp)
         parts = (np.ascontiguousarray(array[chosen]) for array in self.arrays)
-        return WorldBatch(self.height, self.width, *parts)  # type: ignore[arg-type]
+        return WorldBatch(self.height, self.width, *parts)
 
     def copy(self) -> "WorldBatch":
         """An independent copy."""

@@ -1,0 +1,1 @@
+"""What worlds start like and what they are worth."""

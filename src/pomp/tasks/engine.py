@@ -42,7 +42,8 @@ def kernels_of(task: Task) -> ModuleType:
     if not path.exists() or path.read_bytes() != source:
         write_atomically(path, source)
     spec = importlib.util.spec_from_file_location(f"pomp_kernels_{name}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     kernels = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = kernels
     spec.loader.exec_module(kernels)

@@ -1,9 +1,9 @@
 """The launch loops of one task. This file is a template.
 
 Importing it gives the kernels of random worlds. For any other task `pomp.tasks.engine` writes a
-copy into the cache folder whose marked import names that task's module: Numba keeps
-machine code on disk only for functions that stand at the top of a real file, and a kernel of its own keeps
-each task's code small.
+copy into the cache folder whose marked import names that task's module: Numba keeps machine code
+on disk only for functions that stand at the top of a real file, and kernels of its own keep each
+task's code small.
 
 Arrays, for B worlds or lanes of one size:
 

@@ -1,7 +1,7 @@
 """Rooms, stairs and cells that layouts and starts are made of.
 
-The first part is compiled and fills the cells of a world that starts out all zero. The second part is
-the same in plain Python, for listing every start of a task.
+The first part is compiled and fills the cells of a world that starts out all zero. The second
+part is the same in plain Python, for listing every start of a task.
 """
 
 import numpy as np

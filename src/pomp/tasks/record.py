@@ -7,7 +7,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.dsl.bytecode import BACK, OPERATION_MASK, REPEAT, TEST, Code, compile_programs
+from pomp.dsl.bytecode import (
+    ARGUMENT_MASK,
+    ARGUMENT_SHIFT,
+    BACK,
+    OPERATION_MASK,
+    REPEAT,
+    TEST,
+    Code,
+    compile_programs,
+)
 from pomp.dsl.syntax import Program
 from pomp.errors import ConfigError
 from pomp.karel.interpreter import Cap
@@ -66,7 +75,7 @@ class Trace:
         if len(tests) == 0:
             return np.full(len(self.worlds), np.nan)
         seen = self.arrays.branches[:, place].copy()
-        for back in np.flatnonzero((operations >= BACK) & (operations < REPEAT)):
+        for back in np.flatnonzero((operations >= BACK) & (operations < REPEAT)).tolist():
             seen[:, _entry_of(code.instructions[program], back)] |= seen[:, back]
         bits = seen[:, tests]
         return ((bits & 1) + (bits >> 1)).sum(axis=1) / (2.0 * len(tests))
@@ -74,7 +83,7 @@ class Trace:
 
 def _entry_of(instructions: NDArray[np.uint32], back: int) -> int:
     """The instruction that enters the loop ending at `back`: right before its body."""
-    return int(instructions[back] >> 5 & 0x3FFF) - 1
+    return (int(instructions[back]) >> ARGUMENT_SHIFT & ARGUMENT_MASK) - 1
 
 
 def record(

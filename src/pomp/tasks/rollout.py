@@ -18,6 +18,7 @@ from pomp.tasks.task import Setting
 DEFAULT_CAP = "calls220"
 
 Programs = Code | Sequence[Program | str]
+_Parts = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,7 @@ def rollout(
         lanes if keep_worlds else 0, worlds.height, worlds.width, worlds.memory.shape[1]
     )
     parts = _run(setting, code, rows, worlds, after, cap, threads, paired=False)
-    shaped = (part.reshape(len(rows), len(worlds)) for part in parts)
-    return Rollout(*shaped, after if keep_worlds else None)  # type: ignore[arg-type]
+    return _shaped(parts, (len(rows), len(worlds)), after if keep_worlds else None)
 
 
 def advance(
@@ -91,7 +91,7 @@ def advance(
     if len(rows) != len(worlds):
         raise ConfigError(f"{len(worlds)} worlds need as many choices, got {len(rows)}")
     parts = _run(setting, code, rows, worlds, worlds, cap, threads, paired=True)
-    return Rollout(*(part.reshape(-1, 1) for part in parts), worlds)  # type: ignore[arg-type]
+    return _shaped(parts, (len(worlds), 1), worlds)
 
 
 def act_on(
@@ -117,7 +117,7 @@ def act_on(
 def _run(
     setting: Setting, code: Code, rows: NDArray[np.int32], worlds: WorldBatch, after: WorldBatch,
     cap: Cap | str, threads: int | None, *, paired: bool,
-) -> tuple[NDArray[np.generic], ...]:  # fmt: skip
+) -> _Parts:  # fmt: skip
     check_worlds(setting, worlds)
     limits = cap if isinstance(cap, Cap) else Cap.parse(cap)
     lanes = len(rows) if paired else len(rows) * len(worlds)
@@ -132,6 +132,17 @@ def _run(
     return values, actions, calls, completed
 
 
+def _shaped(parts: _Parts, shape: tuple[int, int], worlds: WorldBatch | None) -> Rollout:
+    values, actions, calls, completed = parts
+    return Rollout(
+        values.reshape(shape),
+        actions.reshape(shape),
+        calls.reshape(shape),
+        completed.reshape(shape),
+        worlds,
+    )
+
+
 def _as_code(programs: Programs) -> Code:
     return programs if isinstance(programs, Code) else compile_programs(programs)
 
@@ -139,6 +150,7 @@ def _as_code(programs: Programs) -> Code:
 def as_lists(
     lists: NDArray[np.integer] | Sequence[Sequence[int]] | None, count: int
 ) -> NDArray[np.int32]:
+    """Rows of program numbers as the kernels take them; None: each program is a row."""
     if lists is None:
         return np.arange(count, dtype=np.int32)[:, None]
     rows = np.ascontiguousarray(lists, np.int32)
@@ -150,6 +162,7 @@ def as_lists(
 
 
 def check_worlds(setting: Setting, worlds: WorldBatch) -> None:
+    """Refuse worlds of another size or with too little memory for the task."""
     fits = (worlds.height, worlds.width) == (setting.height, setting.width)
     if not fits or worlds.memory.shape[1] < setting.slots:
         got = f"{worlds.height}x{worlds.width}"

@@ -1,0 +1,1 @@
+"""The six tasks of the KAREL problem set."""

@@ -134,6 +134,7 @@ def _mazes(height: int, width: int) -> dict[bytes, Fraction]:
     solid = np.full((height, width), WALL, np.uint8)
     solid[height - 2, 1] = 0
     finished: dict[bytes, Fraction] = {}
+    growing: dict[tuple[bytes, tuple[tuple[int, int], ...]], Fraction]
     growing = {(solid.tobytes(), ((height - 2, 1),)): Fraction(1)}
     while growing:
         grown: dict[tuple[bytes, tuple[tuple[int, int], ...]], Fraction] = {}

@@ -1,0 +1,1 @@
+"""The four tasks of the KAREL-HARD problem set."""

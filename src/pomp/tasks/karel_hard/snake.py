@@ -33,11 +33,13 @@ RING = 24  # room for the body: the final length, one more while moving, one spa
 # The body is a queue in a ring: its oldest cell stands at slot BODY_CELLS + OLDEST.
 LENGTH, SIZE, OLDEST, POINTER, BODY_CELLS = range(FIRST_SLOT, FIRST_SLOT + 5)
 
-_FOOD_ROWS_COLS = """
-66 61 11 22 25 55 52 33 53 44 64 32 14 62 26 41 13 21 36 43 51 24 54 15 35 46 56 31 42 65 23 12 45
-34 63
-""".split()
-FOOD_CELLS = np.array([8 * int(place[0]) + int(place[1]) for place in _FOOD_ROWS_COLS], np.int32)
+_FOOD_PLACES = (  # row and column, a digit each
+    "66 61 11 22 25 55 52 33 53 44 64 32 14 62 26 41 13 21 36 43 51 24 54 15 35 46 56 31 42 65 23 "
+    "12 45 34 63"
+)
+FOOD_CELLS = np.array(
+    [8 * int(place[0]) + int(place[1]) for place in _FOOD_PLACES.split()], np.int32
+)
 """Where food appears, one after the other, and from the start again."""
 
 

@@ -1,0 +1,1 @@
+"""The five tasks of the KAREL-LONG problem set."""

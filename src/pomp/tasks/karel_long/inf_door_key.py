@@ -136,7 +136,8 @@ def _starts(setting: Setting) -> Iterator[Start]:
         grid[4] = grid[:, 4] = WALL
         for place in places:
             grid[place] = 1
-        yield Start(probability=probability, map=Map(grid, *agent, Facing.EAST))
+        start = Map(grid, agent[0], agent[1], Facing.EAST)
+        yield Start(probability=probability, map=start)
 
 
 INF_DOOR_KEY = Task(

@@ -80,7 +80,7 @@ class Moment:
     @property
     def count(self) -> NDArray[np.uint8]:
         """Visible markers, `[N, H * W]`."""
-        return self.cells & COUNT
+        return self.cells & np.uint8(COUNT)
 
 
 def recall(setting: Setting, moment: Moment, begun: WorldBatch) -> WorldBatch:

@@ -1,0 +1,5 @@
+"""`python -m pomp`."""
+
+from pomp.cli.main import main
+
+main()

@@ -1,0 +1,95 @@
+"""What commands read and where they write: checked before anything is compiled or run."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+from pomp.errors import ConfigError, OutputError
+
+MAX_BYTES = 1 << 20
+
+
+def read_program(argument: str) -> str:
+    """The text of a program given as text (it begins with `DEF`), `-` (standard input) or a file.
+
+    Raises:
+        ConfigError: no such file, not UTF-8, or far too long for a program.
+    """
+    if argument.lstrip().startswith("DEF"):
+        return argument
+    if argument == "-":
+        content, name = sys.stdin.buffer.read(MAX_BYTES + 1), "standard input"
+    else:
+        content, name = _read_file(argument, "a program's text begins with DEF"), f"'{argument}'"
+    return _decode(content, name)
+
+
+def read_map(path: str) -> str:
+    """The text of a map file."""
+    return _decode(_read_file(path, "expected a text file with a map"), f"'{path}'")
+
+
+def _read_file(path: str, hint: str) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        shown = path if len(path) <= 60 else path[:57] + "..."
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"cannot read file '{shown}': {reason} ({hint})") from error
+
+
+def _decode(content: bytes, name: str) -> str:
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{name} has over {MAX_BYTES} bytes: too long for a program or a map")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name} is not UTF-8 text (byte {error.start})") from error
+
+
+def check_output(path: str) -> Path:
+    """A file that can be written.
+
+    Raises:
+        OutputError: its folder is missing, or it is a folder, or writing is not allowed.
+    """
+    file = Path(path)
+    folder = file.parent
+    if not folder.is_dir():
+        raise OutputError(f"cannot write '{path}': there is no folder '{folder}'; make it first")
+    if file.is_dir():
+        raise OutputError(f"cannot write '{path}': it is a folder; name a file")
+    if not os.access(folder, os.W_OK) or (file.exists() and not os.access(file, os.W_OK)):
+        raise OutputError(f"cannot write '{path}': permission denied")
+    return file
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """`HxW` -> (height, width).
+
+    Raises:
+        ConfigError: the text is something else.
+    """
+    match = re.fullmatch(r"(\d{1,4})[xX](\d{1,4})", text)
+    if not match:
+        raise ConfigError(f"a size is HEIGHTxWIDTH, as in 12x12, got '{text}'")
+    return int(match[1]), int(match[2])
+
+
+def parse_options(texts: tuple[str, ...]) -> dict[str, str]:
+    """`K=V` pairs -> options.
+
+    Raises:
+        ConfigError: a text has no `=`, or a name comes twice.
+    """
+    options: dict[str, str] = {}
+    for text in texts:
+        name, sign, chosen = text.partition("=")
+        if not sign or not name:
+            raise ConfigError(f"an option is NAME=VALUE, as in lag=off, got '{text}'")
+        if name in options:
+            raise ConfigError(f"option {name} is given twice")
+        options[name] = chosen
+    return options

@@ -1,0 +1,57 @@
+"""The `pomp` command."""
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import tyro
+from tyro.conf import FlagCreatePairsOff, subcommand
+
+from pomp.cli.bench import Bench
+from pomp.cli.check import Check
+from pomp.cli.conformance import Conformance
+from pomp.cli.run import Run
+from pomp.cli.sample import Sample
+from pomp.cli.tasks import Tasks
+from pomp.errors import PompError
+from pomp.version import __version__
+
+Command = (
+    Annotated[Run, subcommand("run")]
+    | Annotated[Tasks, subcommand("tasks")]
+    | Annotated[Check, subcommand("check")]
+    | Annotated[Sample, subcommand("sample")]
+    | Annotated[Conformance, subcommand("conformance")]
+    | Annotated[Bench, subcommand("bench")]
+)
+_DESCRIPTION = "Program machine policies: state machines whose modes are readable Karel programs."
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Parse, run, exit: 0 done, 1 a check failed, 2 bad input."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given == ["--version"]:
+        print(f"pomp {__version__}")
+        sys.exit(0)
+    logging.basicConfig(format="pomp: %(message)s", stream=sys.stderr)
+    logging.getLogger("pomp").setLevel(logging.INFO)
+    command = tyro.cli(
+        Command,
+        prog="pomp",
+        description=_DESCRIPTION,
+        args=given,
+        config=(FlagCreatePairsOff,),
+    )
+    try:
+        status = command.run()
+        sys.stdout.flush()
+    except PompError as error:
+        print(f"pomp: {error}", file=sys.stderr)
+        status = 2
+    except KeyboardInterrupt:
+        status = 130
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    sys.exit(status)

@@ -1,0 +1,61 @@
+"""`pomp tasks`."""
+
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tasks:
+    """List the fifteen tasks with their variants and options."""
+
+    json: bool = False
+    """Print one JSON document."""
+
+    def run(self) -> int:
+        """Print the catalog."""
+        from pomp.tasks.catalog import TASKS
+
+        if self.json:
+            print(json.dumps({"tasks": [_describe(task) for task in TASKS]}, indent=2))
+            return 0
+        for task in TASKS:
+            size = f"{task.size[0]}x{task.size[1]}"
+            print(f"{task.name:<13} {task.suite:<9} {size:<6} ceiling {task.ceiling:.3f}")
+            print(f"  {task.summary}")
+            for variant, options in task.variants.items():
+                listed = " ".join(f"{name}={value}" for name, value in options.items())
+                print(f"  --variant {variant:<6} {listed}".rstrip())
+            for name, option in task.options.items():
+                choices = f" ({'|'.join(option.choices)})" if option.choices else ""
+                print(f"  --option {name}: {option.help}{choices}")
+            if len(task.scales) > 1:
+                print(f"  --scale {'|'.join(map(str, task.scales))}")
+        return 0
+
+
+def _describe(task: Any) -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "suite": task.suite,
+        "summary": task.summary,
+        "size": list(task.size),
+        "ceiling": task.ceiling,
+        "variants": {
+            variant: {
+                name: plain(task.options[name].parse(name, value)) for name, value in given.items()
+            }
+            for variant, given in task.variants.items()
+        },
+        "options": {
+            name: {"help": option.help, "choices": list(option.choices)}
+            for name, option in task.options.items()
+        },
+        "scales": list(task.scales),
+    }
+
+
+def plain(value: object) -> object:
+    """An option's value as JSON has it."""
+    return float(value) if isinstance(value, Fraction) else value

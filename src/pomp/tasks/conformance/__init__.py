@@ -1,0 +1,1 @@
+"""Replay of recorded reference traces: transition by transition, program by program."""
