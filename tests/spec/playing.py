@@ -1,7 +1,6 @@
 """Acting by hand in one world: letters for actions, shortest walks, paths over the whole field."""
 
 from collections import deque
-from fractions import Fraction
 
 import numpy as np
 
@@ -32,6 +31,13 @@ def task(name, variant=None, scale=1, **options):
     return find_task(name).configure(variant=variant, options=options, scale=scale)
 
 
+def room(row, col):
+    """The empty room with the agent elsewhere, facing east."""
+    lines = [list(line) for line in EMPTY_ROOM.replace(">", ".").strip().splitlines()]
+    lines[row][col] = ">"
+    return "\n".join(map("".join, lines))
+
+
 def start(setting, text=None, seed=0):
     """One world: from a map, or drawn."""
     if text is None:
@@ -49,7 +55,8 @@ def bare_world(text=EMPTY_ROOM):
 
 def play(setting, worlds, letters):
     """Perform the actions in the first (only) world; the reward of each."""
-    return [float(act_on(setting, worlds, [LETTERS.index(letter)])[0]) for letter in letters]
+    actions = [[LETTERS.index(letter)] for letter in letters]
+    return [float(act_on(setting, worlds, action, threads=1)[0]) for action in actions]
 
 
 def agent(worlds):
@@ -126,11 +133,3 @@ def cycle():
         rows = range(2, 7) if col % 2 == 0 else range(6, 1, -1)
         cells += [(row, col) for row in rows]
     return cells
-
-
-def mean(values):
-    """The mean as a float."""
-    return float(np.mean(values))
-
-
-PER_CELL = float(Fraction(1, 36))

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from playing import (
     EAST,
-    EMPTY_ROOM,
     MARKERS,
-    PER_CELL,
     SOUTH,
     WEST,
     ZERO_FLAG,
@@ -17,6 +15,7 @@ from playing import (
     cells_with,
     cycle,
     play,
+    room,
     serpentine,
     serpentine_back,
     start,
@@ -31,6 +30,7 @@ from pomp.tasks.record import record
 from pomp.tasks.rollout import act_on, rollout
 
 COST = 0.0001
+PER_CELL = 1 / 36
 
 
 def near(numbers):
@@ -121,8 +121,7 @@ def test_t3_one_stroke_pays_for_the_start_cell_at_the_first_action():
 
 def test_t4_one_stroke_ends_with_a_collision_and_leaves_walls_behind():
     setting = task("OneStroke")
-    worlds = start(setting, EMPTY_ROOM.replace(">", ".").replace("#......#", "#>.....#", 1))
-    worlds = start(setting, _agent_at_2_1())
+    worlds = start(setting, room(2, 1))
     rewards = play(setting, worlds, "MMMMM")
     assert not worlds.done[0]
     rewards += play(setting, worlds, "M")
@@ -132,12 +131,6 @@ def test_t4_one_stroke_ends_with_a_collision_and_leaves_walls_behind():
     assert agent(worlds) == (2, 6, WEST)
     inner_walls = {(r, c) for r, c in walls(worlds) if 0 < r < 7 and 0 < c < 7}
     assert inner_walls == {(2, col) for col in range(1, 6)}
-
-
-def _agent_at_2_1():
-    rows = EMPTY_ROOM.replace(">", ".").strip().splitlines()
-    rows[2] = "#>.....#"
-    return "\n".join(rows)
 
 
 def test_t5_seeder_takes_the_pay_back_for_a_double_marker_and_ends():
@@ -242,7 +235,7 @@ def test_t11_snake_on_the_round_trip_eats_twenty_in_302_actions():
 def test_one_stroke_along_a_round_trip_returns_one_from_every_start(first):
     cells = cycle()[first:] + cycle()[:first]
     setting = task("OneStroke")
-    worlds = start(setting, _agent_at(*cells[0]))
+    worlds = start(setting, room(*cells[0]))
     rewards = []
     for cell in cells[1:]:
         rewards += play(setting, worlds, towards(worlds, cell))
@@ -250,12 +243,6 @@ def test_one_stroke_along_a_round_trip_returns_one_from_every_start(first):
     assert not worlds.done[0]
     assert play(setting, worlds, "L") == near([PER_CELL])
     assert worlds.done[0]
-
-
-def _agent_at(row, col):
-    rows = [list(line) for line in EMPTY_ROOM.replace(">", ".").strip().splitlines()]
-    rows[row][col] = ">"
-    return "\n".join("".join(line) for line in rows)
 
 
 def test_harvester_serpentine_needs_one_action_after_the_last_pick():
@@ -519,23 +506,32 @@ def test_t24_clean_house_program_needs_more_than_the_budget(cap, actions, value)
     assert np.all(result.actions == actions)
 
 
+ONE_STEP_AWAY = """
+############
+#..........#
+#.......>m##
+#........###
+#.......##.#
+#......##..#
+#.....##...#
+#....##....#
+#...##.....#
+#..##......#
+#.##.......#
+############"""
+
+
 @pytest.mark.parametrize("body", ["turnLeft", "REPEAT R=0 r( move r)"])
 def test_leaps_values_a_run_of_fewer_than_two_actions_at_zero(body):
-    marker_ahead = NEAR_THE_TOP.replace("#.........m#", "#..........#").replace(
-        "#........>##", "#.......>m##"
-    )
     setting = task("StairClimber", "leaps")
-    result = rollout(setting, [_program(body)], start(setting, marker_ahead))
+    result = rollout(setting, [_program(body)], start(setting, ONE_STEP_AWAY))
     assert result.returns[0, 0] == 0.0
 
 
 def test_leaps_does_not_value_an_arrival_by_the_only_action():
-    marker_ahead = NEAR_THE_TOP.replace("#.........m#", "#..........#").replace(
-        "#........>##", "#.......>m##"
-    )
     setting = task("StairClimber", "leaps")
-    trace = record(setting, [_program("move")], start(setting, marker_ahead))
+    trace = record(setting, [_program("move")], start(setting, ONE_STEP_AWAY))
     assert trace.arrays.reward[0, 0] == 1.0
-    worlds = start(setting, marker_ahead)
+    worlds = start(setting, ONE_STEP_AWAY)
     assert rollout(setting, [_program("move")], worlds).returns[0, 0] == 0.0
     assert rollout(setting, [_program("turnLeft turnRight move")], worlds).returns[0, 0] == 1.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import use_threads
+from pomp._numba import thread_count
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
@@ -70,7 +70,7 @@ def measure(task: Task, config: EngineBenchConfig) -> EngineSpeed:
         engine_1_thread_actions_per_second=one,
         engine_all_threads_actions_per_second=every,
         reference_actions_per_second=_time_reference(task, config, ids),
-        threads=use_threads(None),
+        threads=thread_count(),
         actions_per_run=actions / (config.programs * config.starts),
     )
 

@@ -23,10 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
-from pomp._numba import kernel, scalar
+from pomp._numba import kernel, launch, parts_for, scalar
 from pomp.dsl.grammar import END as PROGRAM_END
 from pomp.dsl.grammar import ILLEGAL, MAX_TOKENS, RETURN, reader
 from pomp.dsl.parser import check_tokens
@@ -100,7 +99,11 @@ def compile_programs(
 
 
 def compile_ids(
-    ids: NDArray[np.integer], vocabulary: Vocabulary = LEAPS, *, source: bool = False
+    ids: NDArray[np.integer],
+    vocabulary: Vocabulary = LEAPS,
+    *,
+    source: bool = False,
+    threads: int | None = None,
 ) -> Code:
     """Compile a padded batch of token ids, `[P, L]`; each row begins with `DEF`.
 
@@ -121,7 +124,15 @@ def compile_ids(
     depth = np.zeros(count, np.int32)
     origin = np.zeros(instructions.shape if source else (0, 0), np.int16)
     tables = (automaton.goto, automaton.push, automaton.start, _meaning_of_id(vocabulary))
-    _compile_batch(np.ascontiguousarray(ids), *tables, instructions, valid, depth, origin)
+    rows = np.ascontiguousarray(ids)
+    parts = parts_for(count, threads, least=1000)
+
+    def compile_part(part: int) -> None:
+        scratch = (np.empty(length + 1, np.int16), np.empty((length + 1, _FRAME), np.int32))
+        results = (instructions, valid, depth, origin)
+        _compile_batch(part, parts, rows, *tables, *scratch, *results)
+
+    launch(parts, compile_part)
     return Code(instructions, valid, int(depth.max(initial=0)), origin)
 
 
@@ -132,22 +143,17 @@ def _meaning_of_id(vocabulary: Vocabulary) -> NDArray[np.uint8]:
     return np.array(meanings, np.uint8)
 
 
-@kernel(parallel=True)
-def _compile_batch(ids, goto, push, start, meaning, code, valid, depth, origin):
-    """Compile every row; see `compile_ids` for the arrays."""
-    length = ids.shape[1]
-    blocks = min(64, len(ids))
-    for block in prange(blocks):
-        stack = np.empty(length + 1, np.int16)
-        frames = np.empty((length + 1, _FRAME), np.int32)
-        for p in range(block, len(ids), blocks):
-            needed = _compile_one(
-                ids[p], goto, push, start, meaning, stack, frames, code[p], origin, p
-            )
-            valid[p] = needed >= 0
-            depth[p] = max(needed, 0)
-            if needed < 0:
-                code[p, 0] = STOP
+@kernel
+def _compile_batch(
+    part, parts, ids, goto, push, start, meaning, stack, frames, code, valid, depth, origin
+):
+    """Compile rows `part`, `part + parts`, ...; see `compile_ids` and `_compile_one`."""
+    for p in range(part, len(ids), parts):
+        needed = _compile_one(ids[p], goto, push, start, meaning, stack, frames, code[p], origin, p)
+        valid[p] = needed >= 0
+        depth[p] = max(needed, 0)
+        if needed < 0:
+            code[p, 0] = STOP
 
 
 @scalar

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
-from pomp._numba import kernel, scalar
+from pomp._numba import kernel, launch, parts_for, scalar
 from pomp.dsl.grammar import (
     ACTION,
     ACTION_WEIGHTS,
@@ -37,6 +36,7 @@ _CODES = {
 }
 _SYMBOL, _DEPTH, _NESTING, _ITEM = range(4)
 _UNIT = 2.0**-53
+_LONGEST_FORM = max(len(form.symbols) for form in STATEMENT_FORMS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +64,7 @@ def sample_programs(
     vocabulary: Vocabulary = LEAPS,
     *,
     first: int = 0,
+    threads: int | None = None,
 ) -> NDArray[np.uint8]:
     """Draw programs number `first`, `first + 1`, ... of a seed.
 
@@ -76,7 +77,16 @@ def sample_programs(
         raise ConfigError(f"count and seed must not be negative, got {count} and {seed}")
     ids = np.full((count, config.max_tokens), vocabulary.pad, np.uint8)
     streams = open_streams(Purpose.PROGRAMS, seed, worlds=count, first=first)
-    _sample_batch(streams, *_tables(vocabulary), config.max_depth, config.max_nesting, ids)
+    tables = _tables(vocabulary)
+    limits = (config.max_depth, config.max_nesting)
+    parts = parts_for(count, threads, least=1000)
+
+    def sample_part(part: int) -> None:
+        items = np.empty((config.max_tokens + _LONGEST_FORM, _ITEM), np.int32)
+        _sample_batch(part, parts, streams, *tables, *limits, items, ids)
+
+    if count:
+        launch(parts, sample_part)
     return ids
 
 
@@ -131,49 +141,47 @@ def _schedule(items, height, form, depth, nesting):
     return height
 
 
-@kernel(parallel=True)
-def _sample_batch(  # noqa: C901 - one loop over all kinds of symbols
-    streams, program, statements, statement_odds, is_control, conditions, condition_odds,
+@kernel
+def _sample_batch(
+    part, parts, streams,
+    program, statements, statement_odds, is_control, conditions, condition_odds,
     actions, action_odds, perceptions, perception_odds, counts, count_odds,
-    max_depth, max_nesting, ids,
+    max_depth, max_nesting, items, ids,
 ):  # fmt: skip
-    """Expand one program per row of `ids`; rows start out as padding."""
+    """Expand a program into rows `part`, `part + parts`, ... of `ids`, which start as padding."""
     limit = ids.shape[1]
-    padding = ids[0, 0] if len(ids) else 0
-    blocks = min(64, len(ids))
-    for block in prange(blocks):
-        items = np.empty((limit + 16, _ITEM), np.int32)
-        for p in range(block, len(ids), blocks):
-            stream = streams[p : p + 1]
-            length = limit + 1
-            while length > limit:  # too long: draw again
-                length = 0
-                height = _schedule(items, 0, program[0], 1, 0)
-                while height > 0:
-                    height -= 1
-                    symbol = items[height, _SYMBOL]
-                    depth, nesting = items[height, _DEPTH], items[height, _NESTING]
-                    if symbol == _STATEMENT and depth <= max_depth and nesting <= max_nesting:
-                        form = _choose(stream, statement_odds)
-                        inner = nesting + is_control[form]
-                        deeper = depth + DEPTH_PER_FORM
-                        height = _schedule(items, height, statements[form], deeper, inner)
-                    elif symbol == _CONDITION:
-                        form = _choose(stream, condition_odds)
-                        height = _schedule(items, height, conditions[form], depth, nesting)
-                    else:
-                        token = symbol
-                        if symbol == _ACTION or symbol == _STATEMENT:
-                            token = actions[_choose(stream, action_odds)]
-                        elif symbol == _PERCEPTION:
-                            token = perceptions[_choose(stream, perception_odds)]
-                        elif symbol == _COUNT:
-                            token = counts[_choose(stream, count_odds)]
-                        if length < limit:
-                            ids[p, length] = token
-                        length += 1
-                    if length + height > limit:  # every item on the stack is a token or more
-                        length = limit + 1
-                        height = 0
-            for place in range(length, limit):
-                ids[p, place] = padding
+    padding = ids[part, 0]
+    for p in range(part, len(ids), parts):
+        stream = streams[p : p + 1]
+        length = limit + 1
+        while length > limit:  # too long: draw again
+            length = 0
+            height = _schedule(items, 0, program[0], 1, 0)
+            while height > 0:
+                height -= 1
+                symbol = items[height, _SYMBOL]
+                depth, nesting = items[height, _DEPTH], items[height, _NESTING]
+                if symbol == _STATEMENT and depth <= max_depth and nesting <= max_nesting:
+                    form = _choose(stream, statement_odds)
+                    inner = nesting + is_control[form]
+                    deeper = depth + DEPTH_PER_FORM
+                    height = _schedule(items, height, statements[form], deeper, inner)
+                elif symbol == _CONDITION:
+                    form = _choose(stream, condition_odds)
+                    height = _schedule(items, height, conditions[form], depth, nesting)
+                else:
+                    token = symbol
+                    if symbol == _ACTION or symbol == _STATEMENT:
+                        token = actions[_choose(stream, action_odds)]
+                    elif symbol == _PERCEPTION:
+                        token = perceptions[_choose(stream, perception_odds)]
+                    elif symbol == _COUNT:
+                        token = counts[_choose(stream, count_odds)]
+                    if length < limit:
+                        ids[p, length] = token
+                    length += 1
+                if length + height > limit:  # every item on the stack is a token or more
+                    length = limit + 1
+                    height = 0
+        for place in range(length, limit):
+            ids[p, place] = padding

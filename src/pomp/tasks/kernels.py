@@ -12,14 +12,11 @@ Arrays, for B worlds or lanes of one size:
 """
 
 import numpy as np
-from numba import prange
 
 from pomp._numba import kernel, scalar
 from pomp.karel.interpreter import CALLS, ENDING, run_program
 from pomp.karel.rules import ACTIONS, DONE, is_impossible, perceive, reward, value
 from pomp.tasks.random_world import begin, lay_out, step  # the task
-
-BLOCKS = 64  # units of work the threads share
 
 
 @scalar
@@ -45,10 +42,10 @@ def sees_nothing(trace, lane, pc, holds):
     """Hook of the plain run."""
 
 
-@kernel(parallel=True)
+@kernel
 def reset_worlds(rules, cells, pose, memory, stream):
     """Draw a start for every world from its stream."""
-    for world in prange(len(pose)):
+    for world in range(len(pose)):
         for cell in range(cells.shape[1]):
             cells[world, cell] = 0
         for slot in range(memory.shape[1]):
@@ -57,14 +54,14 @@ def reset_worlds(rules, cells, pose, memory, stream):
         begin(cells[world], rules, pose[world], memory[world])
 
 
-@kernel(parallel=False)
+@kernel
 def begin_worlds(rules, cells, pose, memory, is_usable):
     """Take up worlds that were made elsewhere; `is_usable` `[B]` bool is written."""
     for world in range(len(pose)):
         is_usable[world] = begin(cells[world], rules, pose[world], memory[world])
 
 
-@kernel(parallel=False)
+@kernel
 def perceive_worlds(rules, cells, pose, perceptions):
     """What the agents see: bit i of `perceptions` `[B]` uint8 is set if perception i holds."""
     for world in range(len(pose)):
@@ -74,10 +71,10 @@ def perceive_worlds(rules, cells, pose, perceptions):
             perceptions[world] |= holds << perception
 
 
-@kernel(parallel=True)
-def act_on_worlds(actions, rules, cells, pose, memory, stream, rewards):
-    """One action per world, in place; `rewards` `[B]` float64 is written."""
-    for world in prange(len(pose)):
+@kernel
+def act_on_worlds(first, last, actions, rules, cells, pose, memory, stream, rewards):
+    """One action in worlds `first` to `last - 1`, in place; `rewards` `[B]` float64 is written."""
+    for world in range(first, last):
         before = value(memory[world], rules)
         pose[world] = counted_step(
             cells[world], rules, pose[world], memory[world], stream[world : world + 1],
@@ -86,19 +83,21 @@ def act_on_worlds(actions, rules, cells, pose, memory, stream, rewards):
         rewards[world] = reward(before, memory[world], rules)
 
 
-@kernel(parallel=True)
+@kernel
 def run_lanes(
-    code, lists, depth, by_calls, limit, paired, rules,
+    part, parts, code, lists, by_calls, limit, paired, rules,
     cells, pose, memory, stream,
     cells_after, pose_after, memory_after, stream_after,
     values, actions, calls, completed,
+    lane_cells, lane_memory, lane_stream, counters, outcome,
 ):  # fmt: skip
     """Run lists of programs on worlds.
 
     Args:
+        part: run lists `part`, `part + parts`, ...
+        parts: see `part`.
         code: `[P, L]` uint32, the programs.
         lists: `[Q, M]` int32: rows of programs to run one after the other, -1 behind the last.
-        depth: loop counters the deepest program needs.
         by_calls: see `run_program`, also for `limit`.
         limit: the cap of each program.
         paired: list i on world i; else every list on every world, lane q * B + b.
@@ -116,48 +115,47 @@ def run_lanes(
         actions: `[lanes]` int32, written: actions performed here.
         calls: `[lanes]` int32, written: the programs' final call counters, added up.
         completed: `[lanes]` bool, written: every program ran to its end.
+        lane_cells: scratch for one world; `lane_memory`, `lane_stream` likewise.
+        lane_memory: see `lane_cells`.
+        lane_stream: see `lane_cells`.
+        counters: int32, scratch for the deepest program's loops.
+        outcome: `[2]` int32, scratch.
     """
     worlds = len(pose)
-    blocks = min(BLOCKS, len(lists))
-    for block in prange(blocks):
-        lane_cells = np.empty(cells.shape[1], np.uint8)
-        lane_memory = np.empty(memory.shape[1], np.int32)
-        lane_stream = np.empty(1, np.uint64)
-        counters = np.empty(depth, np.int32)
-        outcome = np.zeros(2, np.int32)
-        for q in range(block, len(lists), blocks):
-            first = q if paired else 0
-            last = q + 1 if paired else worlds
-            for world in range(first, last):
-                lane = q if paired else q * worlds + world
+    for q in range(part, len(lists), parts):
+        first = q if paired else 0
+        last = q + 1 if paired else worlds
+        for world in range(first, last):
+            lane = q if paired else q * worlds + world
+            for cell in range(len(lane_cells)):
+                lane_cells[cell] = cells[world, cell]
+            for slot in range(len(lane_memory)):
+                lane_memory[slot] = memory[world, slot]
+            lane_stream[0] = stream[world]
+            lane_pose = np.int64(pose[world])
+            acted_before = memory[world, ACTIONS]
+            spent, is_complete = 0, True
+            for place in range(lists.shape[1]):
+                if lists[q, place] < 0:
+                    break
+                lane_pose = run_program(
+                    counted_step, refuses_nothing, notes_nothing, sees_nothing, (), lane,
+                    code[lists[q, place]], rules, lane_cells, lane_pose, lane_memory,
+                    lane_stream, counters, by_calls, limit, outcome,
+                )  # fmt: skip
+                spent += outcome[CALLS]
+                is_complete = is_complete and outcome[ENDING] == 0
+            values[lane] = value(lane_memory, rules)
+            actions[lane] = lane_memory[ACTIONS] - acted_before
+            calls[lane] = spent
+            completed[lane] = is_complete
+            if len(pose_after):
                 for cell in range(len(lane_cells)):
-                    lane_cells[cell] = cells[world, cell]
+                    cells_after[lane, cell] = lane_cells[cell]
                 for slot in range(len(lane_memory)):
-                    lane_memory[slot] = memory[world, slot]
-                lane_stream[0] = stream[world]
-                lane_pose = np.int64(pose[world])
-                spent, is_complete = 0, True
-                for place in range(lists.shape[1]):
-                    if lists[q, place] < 0:
-                        break
-                    lane_pose = run_program(
-                        counted_step, refuses_nothing, notes_nothing, sees_nothing, (), lane,
-                        code[lists[q, place]], rules, lane_cells, lane_pose, lane_memory,
-                        lane_stream, counters, by_calls, limit, outcome,
-                    )  # fmt: skip
-                    spent += outcome[CALLS]
-                    is_complete = is_complete and outcome[ENDING] == 0
-                values[lane] = value(lane_memory, rules)
-                actions[lane] = lane_memory[ACTIONS] - memory[world, ACTIONS]
-                calls[lane] = spent
-                completed[lane] = is_complete
-                if len(pose_after):
-                    for cell in range(len(lane_cells)):
-                        cells_after[lane, cell] = lane_cells[cell]
-                    for slot in range(len(lane_memory)):
-                        memory_after[lane, slot] = lane_memory[slot]
-                    stream_after[lane] = lane_stream[0]
-                    pose_after[lane] = lane_pose
+                    memory_after[lane, slot] = lane_memory[slot]
+                stream_after[lane] = lane_stream[0]
+                pose_after[lane] = lane_pose
 
 
 # Recording: the same run with hooks that write a row per action.
@@ -198,10 +196,10 @@ def sees_branch(trace, lane, pc, holds):
     trace.branches[lane, program, pc] |= 2 if holds else 1
 
 
-@kernel(parallel=False)
+@kernel
 def record_lanes(
-    code, lists, depth, by_calls, limit, paired, rules,
-    cells, pose, memory, stream, trace, calls, ending,
+    code, lists, by_calls, limit, paired, rules,
+    cells, pose, memory, stream, trace, calls, ending, counters, outcome,
 ):  # fmt: skip
     """Run lists of programs on worlds, in place, and write what happened.
 
@@ -209,8 +207,6 @@ def record_lanes(
     `pomp.tasks.record.TraceArrays`; `calls` and `ending` `[lanes, M]` int32 are written for every
     program of a list. The other arguments are those of `run_lanes`.
     """
-    counters = np.zeros(depth, np.int32)
-    outcome = np.zeros(2, np.int32)
     for lane in range(len(pose)):
         q = lane if paired else lane // (len(pose) // len(lists))
         trace.worth[lane] = value(memory[lane], rules)

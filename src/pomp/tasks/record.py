@@ -125,8 +125,9 @@ def record(
     calls = np.zeros((len(lanes), rows.shape[1]), np.int32)
     ending = np.full((len(lanes), rows.shape[1]), -1, np.int32)
     kernels_of(setting.task).record_lanes(
-        code.instructions, rows, max(code.depth, 1), limits.by_calls, limits.limit, paired,
+        code.instructions, rows, limits.by_calls, limits.limit, paired,
         setting.rules, *lanes.arrays, arrays, calls, ending,
+        np.zeros(max(code.depth, 1), np.int32), np.zeros(2, np.int32),
     )  # fmt: skip
     return Trace(arrays, calls, ending, lanes)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import use_threads
+from pomp._numba import launch, parts_for
 from pomp.dsl.bytecode import Code, compile_programs
 from pomp.dsl.syntax import Program
 from pomp.errors import ConfigError
@@ -16,6 +16,7 @@ from pomp.tasks.engine import kernels_of
 from pomp.tasks.task import Setting
 
 DEFAULT_CAP = "calls220"
+LEAST_LANES, LEAST_WORLDS = 256, 2048  # work below which another thread does not pay
 
 Programs = Code | Sequence[Program | str]
 _Parts = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]
@@ -109,8 +110,14 @@ def act_on(
     if len(chosen) and not 0 <= chosen.min() <= chosen.max() <= 4:
         raise ConfigError("actions are numbers from 0 (move) to 4 (putMarker)")
     rewards = np.empty(len(worlds), np.float64)
-    use_threads(threads)
-    kernels_of(setting.task).act_on_worlds(chosen, setting.rules, *worlds.arrays, rewards)
+    act = kernels_of(setting.task).act_on_worlds
+    parts = parts_for(len(worlds), threads, least=LEAST_WORLDS)
+    edges = [len(worlds) * part // parts for part in range(parts + 1)]
+
+    def act_part(part: int) -> None:
+        act(edges[part], edges[part + 1], chosen, setting.rules, *worlds.arrays, rewards)
+
+    launch(parts, act_part)
     return rewards
 
 
@@ -124,11 +131,18 @@ def _run(
     values = np.empty(lanes, np.float64)
     actions, calls = np.empty(lanes, np.int32), np.empty(lanes, np.int32)
     completed = np.empty(lanes, np.bool_)
-    use_threads(threads)
-    kernels_of(setting.task).run_lanes(
-        code.instructions, rows, max(code.depth, 1), limits.by_calls, limits.limit, paired,
-        setting.rules, *worlds.arrays, *after.arrays, values, actions, calls, completed,
-    )  # fmt: skip
+    run_lanes = kernels_of(setting.task).run_lanes
+    parts = min(parts_for(lanes, threads, least=LEAST_LANES), max(len(rows), 1))
+
+    def run_part(part: int) -> None:
+        run_lanes(
+            part, parts, code.instructions, rows, limits.by_calls, limits.limit, paired,
+            setting.rules, *worlds.arrays, *after.arrays, values, actions, calls, completed,
+            np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
+            np.empty(1, np.uint64), np.empty(max(code.depth, 1), np.int32), np.empty(2, np.int32),
+        )  # fmt: skip
+
+    launch(parts, run_part)
     return values, actions, calls, completed
 
 
