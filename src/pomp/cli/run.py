@@ -1,6 +1,7 @@
 """`pomp run`."""
 
 import json
+import sys
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
@@ -104,6 +105,8 @@ class Run:
         from pomp.karel.interpreter import Cap
         from pomp.tasks.catalog import find_task
 
+        if ":" in self.task:
+            sys.path.insert(0, "")  # a task of your own may stand in the current folder
         task = find_task(self.task)
         size = parse_size(self.size) if self.size else None
         if self.world:

@@ -1,0 +1,115 @@
+"""Maps as text, worlds in batches, pictures."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pomp.errors import OutputError, WorldError
+from pomp.karel.render import draw_map, save_gif
+from pomp.karel.world import Map
+from pomp.tasks.catalog import TASKS, find_task
+from pomp.tasks.engine import begin, draw_starts, enumerate_starts, take_up
+
+ROOM = "#####\n#m.3#\n#.e.#\n#####"
+
+
+def test_a_map_is_read_and_written_as_the_same_text():
+    assert Map.from_text(ROOM).to_text() == ROOM
+
+
+def test_the_letters_of_the_compass_are_agents_too():
+    assert Map.from_text("###\n#W#\n###").to_text() == "###\n#<#\n###"
+
+
+def test_an_agent_on_a_marker_is_a_small_letter():
+    world = Map.from_text(ROOM)
+    assert world.grid[world.row, world.col] == 1
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_a_start_is_read_back_from_its_text(task):
+    worlds = draw_starts(task.configure(), 3, 0)
+    for index in range(3):
+        again = Map.from_text(worlds.to_text(index))
+        assert (again.grid == worlds.map_of(index).grid).all()
+
+
+@pytest.mark.parametrize("task", [task for task in TASKS if task.starts], ids=lambda t: t.name)
+def test_a_drawn_start_is_taken_up_like_a_listed_one(task):
+    setting = task.configure()
+    drawn = draw_starts(setting, 8, 1)
+    maps = [drawn.map_of(index) for index in range(8)]
+    listed = begin(setting, maps, drawn.stream)
+    assert (listed.cells == drawn.cells).all()
+    assert (listed.memory == drawn.memory).all()
+    known = {(start.map.to_text()) for start in enumerate_starts(setting)[1]}
+    assert {start.to_text() for start in maps} <= known
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "got no text"),
+        ("###\n#>#\n####", "equally long"),
+        ("###\n#.#\n###", "one agent, one of '.*', got 0"),
+        ("####\n#><#\n####", "got 2"),
+        ("###\n#>.\n###", "outer ring"),
+        ("###\n#x#\n###", "unknown sign 'x' in a map at line 2, column 2"),
+        ("##\n##", "3 to 128 rows"),
+        ("\n".join(["#" * 200] * 3), "3 to 128 rows"),
+    ],
+)
+def test_a_bad_map_is_refused_with_the_reason(text, message):
+    with pytest.raises(WorldError, match=message):
+        Map.from_text(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "needs"),
+    [
+        ("Maze", "#####\n#...#\n#>..#\n#####", "exactly one marker"),
+        ("Harvester", "#####\n#...#\n#>..#\n#####", "at least one marker"),
+        ("Snake", "########\n" + "#......#\n" * 5 + "#>.....#\n########", "two cells of two"),
+    ],
+)
+def test_a_task_says_what_it_misses_in_a_map(name, text, needs):
+    start = Map.from_text(text)
+    setting = find_task(name).configure(size=start.grid.shape)
+    with pytest.raises(WorldError, match=needs):
+        begin(setting, [start], np.zeros(1, np.uint64))
+
+
+def test_a_map_of_another_size_is_refused():
+    with pytest.raises(WorldError, match="was set to 8x8, the map is 4x5"):
+        begin(find_task("Seeder").configure(), [Map.from_text(ROOM)], np.zeros(1, np.uint64))
+
+
+def test_taking_up_twice_changes_nothing():
+    setting = find_task("TopOff").configure()
+    worlds = draw_starts(setting, 4, 0)
+    again = worlds.copy()
+    again.memory[:] = 0
+    assert (take_up(setting, again).memory == worlds.memory).all()
+
+
+def test_a_picture_shows_walls_markers_and_the_agent():
+    picture = draw_map(Map.from_text(ROOM), cell=20)
+    assert picture.size == (100, 80)
+    assert picture.getpixel((10, 10)) == picture.getpixel((90, 70))  # walls
+    marker, free = picture.getpixel((30, 30)), picture.getpixel((50, 30))
+    assert marker != free
+    assert len({marker, free, picture.getpixel((10, 10)), picture.getpixel((50, 55))}) == 4
+
+
+def test_the_agent_points_where_it_faces():
+    north = draw_map(Map.from_text("#####\n#...#\n#.^.#\n#...#\n#####"))
+    east = draw_map(Map.from_text("#####\n#...#\n#.>.#\n#...#\n#####"))
+    turned = np.asarray(north.rotate(-90), int)
+    assert np.abs(turned - np.asarray(east, int)).mean() < 0.1  # smooth edges differ by a shade
+    assert np.abs(np.asarray(north, int) - np.asarray(east, int)).mean() > 0.5
+
+
+def test_a_gif_that_cannot_be_written_is_refused(tmp_path):
+    frame = Image.new("RGB", (8, 8))
+    with pytest.raises(OutputError, match="cannot write"):
+        save_gif([frame, frame], tmp_path / "missing" / "a.gif")
