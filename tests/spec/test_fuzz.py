@@ -116,15 +116,22 @@ def edited_programs(draw):
 # ---------------------------------------------------------------- text
 
 
+def attempt(expected, function, *arguments):
+    """What a function returns, or the expected error it raises; another error fails the test."""
+    try:
+        return function(*arguments)
+    except expected as error:
+        return error
+
+
 def parses(text, vocabulary=LEAPS):
     """Whether a text is a program; any other answer than a syntax error fails the test."""
-    try:
-        tree = parse(text, vocabulary)
-    except ProgramSyntaxError as error:
-        assert 0 <= error.position <= max(len(text.split()), 1)
-        assert str(error)
+    answer = attempt(ProgramSyntaxError, parse, text, vocabulary)
+    if isinstance(answer, ProgramSyntaxError):
+        assert 0 <= answer.position <= len(text.split())
+        assert str(answer)
         return False
-    assert print_program(tree).split() == text.split()
+    assert print_program(answer).split() == text.split()
     return True
 
 
@@ -155,18 +162,29 @@ def test_long_and_deep_programs_round_trip(text):
     assert parse(print_program(tree, indent=True)) == tree
 
 
-@pytest.mark.parametrize("level", ["REPEAT R=2 r(", "IF c( frontIsClear c) i("])
-def test_a_program_may_nest_as_deep_as_4096_tokens_allow(level):
+def _nested(level):
+    """The deepest program of one kind of level."""
     closer = level.split()[-1].replace("(", ")")
-    size = len(level.split()) + 1
-    depth = (MAX_TOKENS - 5) // size
-    text = " ".join(["DEF run m(", *[level] * depth, "move", *[closer] * depth, "m)"])
-    tree = parse(text)
-    assert print_program(tree) == text
-    assert hash(tree) == hash(parse(print_program(tree, indent=True)))
+    depth = (MAX_TOKENS - 5) // (len(level.split()) + 1)
+    return " ".join(["DEF run m(", *[level] * depth, "move", *[closer] * depth, "m)"])
+
+
+each_level = pytest.mark.parametrize("level", ["REPEAT R=2 r(", "IF c( frontIsClear c) i("])
+
+
+@each_level
+def test_a_program_may_nest_as_deep_as_4096_tokens_allow(level):
+    tree = parse(_nested(level))
+    assert print_program(tree) == _nested(level)
     setting, worlds = bare_world()
     result = rollout(setting, [tree], worlds, cap="actions50", threads=1)
     assert result.actions[0, 0] == (50 if "REPEAT" in level else 1)
+
+
+@each_level
+def test_the_deepest_program_parses_in_its_indented_layout_too(level):
+    tree = parse(_nested(level))
+    assert parse(print_program(tree, indent=True)) == tree
 
 
 def test_a_condition_may_be_negated_as_often_as_4096_tokens_allow():
@@ -406,12 +424,11 @@ def test_actions_that_do_not_fit_are_refused(actions):
 @fuzz(200)
 @given(st.text(alphabet="#.m2>n \n^", max_size=60) | st.text(max_size=20))
 def test_arbitrary_text_is_a_map_or_refused_with_a_world_error(text):
-    try:
-        world = Map.from_text(text)
-    except WorldError as error:
-        assert str(error)
+    answer = attempt(WorldError, Map.from_text, text)
+    if isinstance(answer, WorldError):
+        assert str(answer)
     else:
-        assert Map.from_text(world.to_text()).to_text() == world.to_text()
+        assert Map.from_text(answer.to_text()).to_text() == answer.to_text()
 
 
 @st.composite
@@ -431,12 +448,11 @@ def maps(draw, height=8, width=8):
 @given(maps(), SHORT_PROGRAMS)
 def test_a_task_takes_up_an_arbitrary_map_or_refuses_it(name, text, program):
     setting = task(name)
-    try:
-        worlds = start(setting, text)
-    except WorldError as error:
-        assert "needs" in str(error)
+    answer = attempt(WorldError, start, setting, text)
+    if isinstance(answer, WorldError):
+        assert "needs" in str(answer)
         return
-    result = rollout(setting, [program], worlds, keep_worlds=True, threads=1)
+    result = rollout(setting, [program], answer, keep_worlds=True, threads=1)
     assert np.isfinite(result.returns).all()
     assert _is_inside(result.worlds)
 
