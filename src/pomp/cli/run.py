@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pomp.tasks.task import Setting
 
 MAX_STARTS_ASKED = 10_000_000
+MAX_FRAMES = 1_000  # of an animation
 _CHUNK = 100_000  # starts run at once
 
 
@@ -173,7 +174,10 @@ class Run:
     ) -> "Trace":
         from pomp.tasks.record import record
 
-        return record(setting, code, first, cap=limits, keep_cells=bool(self.gif))
+        kept = None if self.trace else MAX_FRAMES
+        return record(
+            setting, code, first, cap=limits, most_actions=kept, keep_cells=bool(self.gif)
+        )
 
 
 def _map_size(path: str) -> tuple[int, int]:
@@ -270,7 +274,7 @@ def _animate(setting: "Setting", first: "WorldBatch", trace: "Trace", path: Path
     from pomp.karel.world import WorldBatch
 
     name, arrays = setting.task.name, trace.arrays
-    length = int(arrays.length[0])
+    length = min(int(arrays.length[0]), MAX_FRAMES)
     frames = [draw_map(first.map_of(0), caption=f"{name}: start")]
     total = 0.0
     progress = Progress("frames", length)

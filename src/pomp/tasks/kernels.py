@@ -18,6 +18,8 @@ from pomp.karel.interpreter import CALLS, ENDING, run_program
 from pomp.karel.rules import ACTIONS, DONE, is_impossible, perceive, reward, value
 from pomp.tasks.random_world import begin, lay_out, step  # the task
 
+SHARE = 64  # worlds of one list that a thread takes up at once
+
 
 @scalar
 def counted_step(cells, rules, pose, memory, stream, action):
@@ -94,7 +96,7 @@ def run_lanes(
     """Run lists of programs on worlds.
 
     Args:
-        part: run lists `part`, `part + parts`, ...
+        part: of the work, dealt out in turn: a list on up to `SHARE` worlds at a time.
         parts: see `part`.
         code: `[P, L]` uint32, the programs.
         lists: `[Q, M]` int32: rows of programs to run one after the other, -1 behind the last.
@@ -122,9 +124,11 @@ def run_lanes(
         outcome: `[2]` int32, scratch.
     """
     worlds = len(pose)
-    for q in range(part, len(lists), parts):
-        first = q if paired else 0
-        last = q + 1 if paired else worlds
+    shares = 1 if paired else (worlds + SHARE - 1) // SHARE
+    for unit in range(part, len(lists) * shares, parts):
+        q = unit // shares
+        first = q if paired else unit % shares * SHARE
+        last = q + 1 if paired else min(first + SHARE, worlds)
         for world in range(first, last):
             lane = q if paired else q * worlds + world
             for cell in range(len(lane_cells)):

@@ -132,7 +132,7 @@ def _run(
     actions, calls = np.empty(lanes, np.int32), np.empty(lanes, np.int32)
     completed = np.empty(lanes, np.bool_)
     run_lanes = kernels_of(setting.task).run_lanes
-    parts = min(parts_for(lanes, threads, least=LEAST_LANES), max(len(rows), 1))
+    parts = parts_for(lanes, threads, least=LEAST_LANES)
 
     def run_part(part: int) -> None:
         run_lanes(
@@ -181,3 +181,5 @@ def check_worlds(setting: Setting, worlds: WorldBatch) -> None:
     if not fits or worlds.memory.shape[1] < setting.slots:
         got = f"{worlds.height}x{worlds.width}"
         raise ConfigError(f"these worlds ({got}) were not made for {setting.task.name}")
+    if len(worlds) and not 0 <= worlds.pose.min() <= worlds.pose.max() < 4 * worlds.cells.shape[1]:
+        raise ConfigError("a pose is outside its world; were these worlds ever reset?")
