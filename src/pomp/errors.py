@@ -54,6 +54,14 @@ class GoldenError(PompError, ValueError):
     """A folder or a file of recorded traces that cannot be replayed."""
 
 
+class CudaError(PompError, RuntimeError):
+    """CUDA cannot be used, or an array is not what a kernel on it takes."""
+
+
+class DeviceMemoryError(CudaError, MemoryError):
+    """The GPU has too little memory for what was asked for."""
+
+
 class OutputError(PompError, OSError):
     """A file cannot be written where it was asked for."""
 

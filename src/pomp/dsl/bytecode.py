@@ -21,10 +21,12 @@ the published executor and are free.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp._cuda import DeviceArray, to_device
 from pomp._numba import kernel, launch, parts_for, scalar
 from pomp.dsl.grammar import END as PROGRAM_END
 from pomp.dsl.grammar import ILLEGAL, MAX_TOKENS, RETURN, reader
@@ -77,6 +79,11 @@ class Code:
 
     def __len__(self) -> int:
         return len(self.instructions)
+
+    @cached_property
+    def on_device(self) -> DeviceArray:
+        """The instructions in GPU memory; copied there once."""
+        return to_device(self.instructions)
 
 
 def compile_programs(

@@ -23,7 +23,7 @@ from pomp.dsl.bytecode import (
     TEST,
 )
 from pomp.errors import ConfigError
-from pomp.karel.rules import PUT, perceive
+from pomp.karel.rules import ACTIONS, PUT, perceive
 
 CALLS, ENDING = range(2)  # entries of `outcome`
 MOST_STEPS = 1_000_000  # of a cap
@@ -71,6 +71,22 @@ class Cap:
 
     def __str__(self) -> str:
         return f"{'calls' if self.by_calls else 'actions'}{self.limit}"
+
+
+@scalar
+def refuses_nothing(trace, cells, rules, pose, action):
+    """Hook of a run that is not recorded."""
+    return False
+
+
+@scalar
+def notes_nothing(trace, lane, cells, rules, pose, memory, action, pc, counters, top):
+    """Hook of a run that is not recorded."""
+
+
+@scalar
+def sees_nothing(trace, lane, pc, holds):
+    """Hook of a run that is not recorded."""
 
 
 @scalar
@@ -123,6 +139,7 @@ def run_program(  # noqa: C901 - one loop over all operations, inlined as a whol
             if refuses(trace, cells, rules, pose, operation):
                 ending = _REFUSED
                 break
+            memory[ACTIONS] += 1
             pose = step(cells, rules, pose, memory, stream, operation)
             acted += 1
             note(trace, lane, cells, rules, pose, memory, operation, pc - 1, counters, top)

@@ -11,10 +11,13 @@ front of an agent always exists.
 
 from enum import IntEnum
 
+import numpy as np
+
 from pomp._numba import scalar
 from pomp.dsl.vocabulary import Action, Perception
 
 COUNT, WALL, ZERO, FLAG = 15, 16, 32, 64
+NO_COUNT, NO_WALL, NO_ZERO, NO_FLAG = (255 - bits for bits in (COUNT, WALL, ZERO, FLAG))
 
 
 class Facing(IntEnum):
@@ -102,10 +105,16 @@ def handle(cells, rules, pose, action):
         The change of the usable count: -1, 0 or 1.
     """
     cell = pose >> 2
-    before = usable(cells[cell])
+    before = np.int64(usable(cells[cell]))
     count = max(before - 1, 0) if action == PICK else min(before + 1, rules[CAP])
     write_count(cells, cell, count)
     return count - before
+
+
+@scalar
+def change(before, after):
+    """What a truth value adds to a count: 1 if it came true, -1 if it ceased, else 0."""
+    return int(after) - int(before)
 
 
 @scalar

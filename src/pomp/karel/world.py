@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp._cuda import check_device, is_on_device, room, to_device, to_host
 from pomp.errors import WorldError
 from pomp.karel.rules import ACTIONS, COUNT, DONE, WALL, Facing
 
@@ -141,6 +143,30 @@ class WorldBatch:
     def __len__(self) -> int:
         return len(self.pose)
 
+    def room(self, worlds: int) -> "WorldBatch":
+        """Uninitialised room for so many worlds of this kind, on the same device."""
+        make: Any = room if self.device == "cuda" else np.empty
+        shapes = ((worlds, *array.shape[1:]) for array in self.arrays)
+        parts = (make(shape, array.dtype) for shape, array in zip(shapes, self.arrays, strict=True))
+        return WorldBatch(self.height, self.width, *parts)
+
+    def joined(self, other: "WorldBatch") -> "WorldBatch":
+        """Two batches on the CPU, one behind the other."""
+        pairs = zip(self.arrays, other.arrays, strict=True)
+        return WorldBatch(self.height, self.width, *(np.concatenate(pair) for pair in pairs))
+
+    @property
+    def device(self) -> str:
+        """`cpu` or `cuda`."""
+        return "cuda" if is_on_device(self.cells) else "cpu"
+
+    def to(self, device: str) -> "WorldBatch":
+        """The same worlds on a device; themselves if they are there already."""
+        if check_device(device) == self.device:
+            return self
+        move: Any = to_device if device == "cuda" else to_host
+        return WorldBatch(self.height, self.width, *(move(array) for array in self.arrays))
+
     @property
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """Cells, pose, memory and stream, in the order kernels take them."""
@@ -178,6 +204,8 @@ class WorldBatch:
 
     def take(self, indices: Sequence[int] | NDArray[np.integer]) -> "WorldBatch":
         """A copy of some of the worlds, in the given order; repeats are fine."""
+        if self.device == "cuda":
+            return self.to("cpu").take(indices).to("cuda")
         chosen = np.asarray(indices, np.intp)
         parts = (np.ascontiguousarray(array[chosen]) for array in self.arrays)
         return WorldBatch(self.height, self.width, *parts)
@@ -188,6 +216,8 @@ class WorldBatch:
 
     def map_of(self, world: int) -> Map:
         """Walls, markers and agent of one world."""
+        if self.device == "cuda":
+            return self.to("cpu").map_of(world)
         grid = self.grid[world] & np.uint8(COUNT | WALL)
         return Map(
             grid, int(self.row[world]), int(self.col[world]), Facing(int(self.facing[world]))

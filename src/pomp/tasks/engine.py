@@ -10,37 +10,58 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp._cuda import THREADS, as_launchable, blocks_for, load_cuda, to_device
 from pomp._numba import cache_folder, digest_of, write_atomically
 from pomp.errors import ConfigError, WorldError
 from pomp.karel.world import Map, WorldBatch
 from pomp.streams import Purpose, open_streams
 from pomp.tasks.task import Setting, Start, Task
 
-_TEMPLATE = Path(__file__).with_name("kernels.py")
 _TASK_IMPORT = "from pomp.tasks.random_world import begin, lay_out, step  # the task"
+_SIZES = "CELLS, SLOTS, DEPTH = 64, 5, 24  # the sizes"
+_DEPTHS = (24, 128, 2048)
+"""Loop counters a GPU kernel has room for; the first is enough for any decoded program."""
 
 
 @cache
 def kernels_of(task: Task) -> ModuleType:
-    """The kernel module of a task; compiled on first use, kept on disk."""
+    """The kernel module of a task on the CPU; compiled on first use, kept on disk."""
+    return _fill_in("kernels", task)
+
+
+def cuda_kernels_of(setting: Setting, depth: int = 0) -> ModuleType:
+    """The kernel module of a setting on the GPU, with room for `depth` loop counters."""
+    enough = next(room for room in _DEPTHS if room >= depth)
+    return _cuda_kernels(setting.task, setting.height * setting.width, setting.slots, enough)
+
+
+@cache
+def _cuda_kernels(task: Task, cells: int, slots: int, depth: int) -> ModuleType:
+    load_cuda()
+    sizes = f"CELLS, SLOTS, DEPTH = {cells}, {slots}, {depth}"
+    return _fill_in("kernels_cuda", task, (_SIZES, sizes))
+
+
+def _fill_in(template: str, task: Task, *replacements: tuple[str, str]) -> ModuleType:
+    """Write a template's copy for a task into the cache folder and import it."""
     functions = (task.begin, task.lay_out, task.step)
     module = sys.modules[functions[0].__module__]
-    names = [function.__name__ for function in functions]
     source_file = getattr(module, "__file__", None)
     if source_file is None or module.__name__ == "__main__":
         raise ConfigError(f"task {task.name} must be defined in a module that can be imported")
     aliases = ", ".join(
-        f"{name} as {wanted}" if name != wanted else name
-        for name, wanted in zip(names, ("begin", "lay_out", "step"), strict=True)
+        f"{function.__name__} as {wanted}" if function.__name__ != wanted else wanted
+        for function, wanted in zip(functions, ("begin", "lay_out", "step"), strict=True)
     )
-    template = _TEMPLATE.read_text()
-    assert template.count(_TASK_IMPORT) == 1
-    source = template.replace(_TASK_IMPORT, f"from {module.__name__} import {aliases}").encode()
-    digest = digest_of(source, Path(source_file).read_bytes())
+    source = Path(__file__).with_name(f"{template}.py").read_text()
+    for old, new in ((_TASK_IMPORT, f"from {module.__name__} import {aliases}"), *replacements):
+        assert source.count(old) == 1
+        source = source.replace(old, new)
+    digest = digest_of(source.encode(), Path(source_file).read_bytes())
     name = f"{task.name.lower()}_{digest}"
     path = cache_folder() / f"{name}.py"
-    if not path.exists() or path.read_bytes() != source:
-        write_atomically(path, source)
+    if not path.exists() or path.read_bytes() != source.encode():
+        write_atomically(path, source.encode())
     spec = importlib.util.spec_from_file_location(f"pomp_kernels_{name}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -50,27 +71,37 @@ def kernels_of(task: Task) -> ModuleType:
     return kernels
 
 
-def reset(setting: Setting, streams: NDArray[np.uint64]) -> WorldBatch:
+def reset(setting: Setting, streams: NDArray[np.uint64], device: str = "cpu") -> WorldBatch:
     """Fresh worlds, one per stream; each draws its start from its own stream."""
     worlds = WorldBatch.empty(len(streams), setting.height, setting.width, setting.slots)
     worlds.stream[:] = streams
-    kernels_of(setting.task).reset_worlds(setting.rules, *worlds.arrays)
+    worlds = worlds.to(device)
+    if device == "cuda":
+        arrays = map(as_launchable, (to_device(setting.rules), *worlds.arrays))
+        cuda_kernels_of(setting).reset_worlds[blocks_for(len(worlds)), THREADS](*arrays)
+    else:
+        kernels_of(setting.task).reset_worlds(setting.rules, *worlds.arrays)
     return worlds
 
 
 def draw_starts(
-    setting: Setting, count: int, seed: int, purpose: Purpose = Purpose.EVALUATION
+    setting: Setting,
+    count: int,
+    seed: int,
+    purpose: Purpose = Purpose.EVALUATION,
+    device: str = "cpu",
 ) -> WorldBatch:
-    """The first `count` starts of a seed for a purpose.
+    """The first `count` starts of a seed for a purpose, on a device.
 
     Raises:
         ConfigError: the count is not positive, or the seed is negative.
+        CudaError: CUDA was asked for and cannot be used.
     """
     if count < 1:
         raise ConfigError(f"the number of starts must be at least 1, got {count}")
     if seed < 0:
         raise ConfigError(f"a seed must not be negative, got {seed}")
-    return reset(setting, open_streams(purpose, seed, worlds=count))
+    return reset(setting, open_streams(purpose, seed, worlds=count), device)
 
 
 def begin(setting: Setting, maps: list[Map], streams: NDArray[np.uint64]) -> WorldBatch:

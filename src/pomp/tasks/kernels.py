@@ -15,45 +15,18 @@ import numpy as np
 
 from pomp._numba import kernel, scalar
 from pomp.karel.interpreter import CALLS, ENDING, run_program
+from pomp.karel.lanes import act_on_world, play_world, reset_world, run_lane
 from pomp.karel.rules import ACTIONS, DONE, is_impossible, perceive, reward, value
 from pomp.tasks.random_world import begin, lay_out, step  # the task
 
 SHARE = 64  # worlds of one list that a thread takes up at once
 
 
-@scalar
-def counted_step(cells, rules, pose, memory, stream, action):
-    """The task's step, with the action counted."""
-    memory[ACTIONS] += 1
-    return step(cells, rules, pose, memory, stream, action)
-
-
-@scalar
-def refuses_nothing(trace, cells, rules, pose, action):
-    """Hook of the plain run."""
-    return False
-
-
-@scalar
-def notes_nothing(trace, lane, cells, rules, pose, memory, action, pc, counters, top):
-    """Hook of the plain run."""
-
-
-@scalar
-def sees_nothing(trace, lane, pc, holds):
-    """Hook of the plain run."""
-
-
 @kernel
 def reset_worlds(rules, cells, pose, memory, stream):
-    """Draw a start for every world from its stream."""
+    """Draw a start for every world."""
     for world in range(len(pose)):
-        for cell in range(cells.shape[1]):
-            cells[world, cell] = 0
-        for slot in range(memory.shape[1]):
-            memory[world, slot] = 0
-        pose[world] = lay_out(cells[world], rules, memory[world], stream[world : world + 1])
-        begin(cells[world], rules, pose[world], memory[world])
+        reset_world(lay_out, begin, world, rules, cells, pose, memory, stream)
 
 
 @kernel
@@ -77,12 +50,21 @@ def perceive_worlds(rules, cells, pose, perceptions):
 def act_on_worlds(first, last, actions, rules, cells, pose, memory, stream, rewards):
     """One action in worlds `first` to `last - 1`, in place; `rewards` `[B]` float64 is written."""
     for world in range(first, last):
-        before = value(memory[world], rules)
-        pose[world] = counted_step(
-            cells[world], rules, pose[world], memory[world], stream[world : world + 1],
-            actions[world],
+        action = np.int64(actions[world])
+        rewards[world] = act_on_world(step, world, action, rules, cells, pose, memory, stream)
+
+
+@kernel
+def play_worlds(
+    first, last, actions, limit, rules, cells, pose, memory, stream,
+    is_over, rewards, terminated, truncated,
+):  # fmt: skip
+    """One step of the episodes in worlds `first` to `last - 1`, in place; see `play_world`."""
+    for world in range(first, last):
+        play_world(
+            step, lay_out, begin, world, actions, limit, rules, cells, pose, memory, stream,
+            is_over, rewards, terminated, truncated,
         )  # fmt: skip
-        rewards[world] = reward(before, memory[world], rules)
 
 
 @kernel
@@ -95,33 +77,9 @@ def run_lanes(
 ):  # fmt: skip
     """Run lists of programs on worlds.
 
-    Args:
-        part: of the work, dealt out in turn: a list on up to `SHARE` worlds at a time.
-        parts: see `part`.
-        code: `[P, L]` uint32, the programs.
-        lists: `[Q, M]` int32: rows of programs to run one after the other, -1 behind the last.
-        by_calls: see `run_program`, also for `limit`.
-        limit: the cap of each program.
-        paired: list i on world i; else every list on every world, lane q * B + b.
-        rules: int64.
-        cells: the start states, read; `pose`, `memory`, `stream` likewise.
-        pose: see `cells`.
-        memory: see `cells`.
-        stream: see `cells`.
-        cells_after: the final states of all lanes, written; all four empty: not wanted. They may be
-            the start states themselves if `paired`.
-        pose_after: see `cells_after`.
-        memory_after: see `cells_after`.
-        stream_after: see `cells_after`.
-        values: `[lanes]` float64, written: what the episode is worth at the end.
-        actions: `[lanes]` int32, written: actions performed here.
-        calls: `[lanes]` int32, written: the programs' final call counters, added up.
-        completed: `[lanes]` bool, written: every program ran to its end.
-        lane_cells: scratch for one world; `lane_memory`, `lane_stream` likewise.
-        lane_memory: see `lane_cells`.
-        lane_stream: see `lane_cells`.
-        counters: int32, scratch for the deepest program's loops.
-        outcome: `[2]` int32, scratch.
+    The work is dealt out to `parts` threads in turn, a list on up to `SHARE` worlds at a time. If
+    `paired`, list i runs on world i; else every list on every world, lane q * B + b. The other
+    arguments are those of `run_lane`.
     """
     worlds = len(pose)
     shares = 1 if paired else (worlds + SHARE - 1) // SHARE
@@ -131,35 +89,12 @@ def run_lanes(
         last = q + 1 if paired else min(first + SHARE, worlds)
         for world in range(first, last):
             lane = q if paired else q * worlds + world
-            for cell in range(len(lane_cells)):
-                lane_cells[cell] = cells[world, cell]
-            for slot in range(len(lane_memory)):
-                lane_memory[slot] = memory[world, slot]
-            lane_stream[0] = stream[world]
-            lane_pose = np.int64(pose[world])
-            acted_before = memory[world, ACTIONS]
-            spent, is_complete = 0, True
-            for place in range(lists.shape[1]):
-                if lists[q, place] < 0:
-                    break
-                lane_pose = run_program(
-                    counted_step, refuses_nothing, notes_nothing, sees_nothing, (), lane,
-                    code[lists[q, place]], rules, lane_cells, lane_pose, lane_memory,
-                    lane_stream, counters, by_calls, limit, outcome,
-                )  # fmt: skip
-                spent += outcome[CALLS]
-                is_complete = is_complete and outcome[ENDING] == 0
-            values[lane] = value(lane_memory, rules)
-            actions[lane] = lane_memory[ACTIONS] - acted_before
-            calls[lane] = spent
-            completed[lane] = is_complete
-            if len(pose_after):
-                for cell in range(len(lane_cells)):
-                    cells_after[lane, cell] = lane_cells[cell]
-                for slot in range(len(lane_memory)):
-                    memory_after[lane, slot] = lane_memory[slot]
-                stream_after[lane] = lane_stream[0]
-                pose_after[lane] = lane_pose
+            run_lane(
+                step, lane, q, world, code, lists, by_calls, limit, rules,
+                cells, pose, memory, stream, cells_after, pose_after, memory_after, stream_after,
+                values, actions, calls, completed,
+                lane_cells, lane_memory, lane_stream, counters, outcome,
+            )  # fmt: skip
 
 
 # Recording: the same run with hooks that write a row per action.
@@ -221,7 +156,7 @@ def record_lanes(
                 break
             trace.running[lane] = place
             lane_pose = run_program(
-                counted_step, refuses_impossible, notes_action, sees_branch, trace, lane,
+                step, refuses_impossible, notes_action, sees_branch, trace, lane,
                 code[lists[q, place]], rules, cells[lane], lane_pose, memory[lane],
                 stream[lane : lane + 1], counters, by_calls, limit, outcome,
             )  # fmt: skip

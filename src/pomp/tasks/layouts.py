@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp._numba import scalar
-from pomp.karel.rules import COUNT, FLAG, HEIGHT, WALL, WIDTH, ZERO
+from pomp.karel.rules import COUNT, FLAG, HEIGHT, NO_FLAG, WALL, WIDTH, ZERO
 from pomp.karel.world import LARGEST, SMALLEST
 
 
@@ -45,7 +45,7 @@ def flag_stairs(cells, rules):
     for row in range(1, height - 1):
         for col in range(1, width - 1):
             on_stairs = row + col == height - 1 or row + col == height - 2
-            kept = cells[row * width + col] & ~FLAG
+            kept = cells[row * width + col] & NO_FLAG
             cells[row * width + col] = kept | (FLAG if on_stairs else 0)
 
 

@@ -2,24 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp._cuda import to_host
 from pomp._numba import launch, parts_for
 from pomp.dsl.bytecode import Code, compile_programs
 from pomp.dsl.syntax import Program
-from pomp.errors import ConfigError
+from pomp.errors import ConfigError, DeviceMemoryError
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.tasks.engine import kernels_of
+from pomp.tasks.rollout_cuda import act_cuda, run_cuda
 from pomp.tasks.task import Setting
 
 DEFAULT_CAP = "calls220"
 LEAST_LANES, LEAST_WORLDS = 256, 2048  # work below which another thread does not pay
 
 Programs = Code | Sequence[Program | str]
-_Parts = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]
+_Parts = tuple[Any, ...]  # values, actions, calls, completed, flat
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,26 @@ class Rollout:
     calls: NDArray[np.int32]
     completed: NDArray[np.bool_]
     worlds: WorldBatch | None = None
+
+    def to(self, device: str) -> "Rollout":
+        """The same results, on the CPU (`cpu`); what is there already stays."""
+        assert device == "cpu"
+        arrays = (self.returns, self.actions, self.calls, self.completed)
+        worlds = self.worlds.to(device) if self.worlds else None
+        return Rollout(*(to_host(array) for array in arrays), worlds)
+
+    def joined(self, other: "Rollout") -> "Rollout":
+        """The lists of two rollouts on the same worlds, one behind the other."""
+        worlds = None
+        if self.worlds and other.worlds:
+            worlds = self.worlds.joined(other.worlds)
+        return Rollout(
+            np.concatenate([self.returns, other.returns]),
+            np.concatenate([self.actions, other.actions]),
+            np.concatenate([self.calls, other.calls]),
+            np.concatenate([self.completed, other.completed]),
+            worlds,
+        )
 
 
 def rollout(
@@ -63,13 +86,32 @@ def rollout(
         cap: how long one program may run.
         keep_worlds: return the final states too.
         threads: CPU threads; None: all. The result does not depend on it.
+
+    Returns:
+        Arrays on the worlds' device. If GPU memory runs out, the lists are run in smaller parts and
+        the same results come back in the CPU's memory.
     """
     code = _as_code(programs)
     rows = as_lists(lists, len(code))
-    lanes = len(rows) * len(worlds)
-    after = WorldBatch.empty(
-        lanes if keep_worlds else 0, worlds.height, worlds.width, worlds.memory.shape[1]
-    )
+    try:
+        return _cross(setting, code, rows, worlds, cap, keep_worlds, threads)
+    except DeviceMemoryError:
+        if len(rows) < 2:
+            raise
+    middle = len(rows) // 2
+    halves = [
+        rollout(setting, code, worlds, lists=half, cap=cap, keep_worlds=keep_worlds).to("cpu")
+        for half in (rows[:middle], rows[middle:])
+    ]
+    return halves[0].joined(halves[1])
+
+
+def _cross(
+    setting: Setting, code: Code, rows: NDArray[np.int32], worlds: WorldBatch, cap: Cap | str,
+    keep_worlds: bool, threads: int | None,
+) -> Rollout:  # fmt: skip
+    lanes = len(rows) * len(worlds) if keep_worlds else 0
+    after = worlds.room(lanes)
     parts = _run(setting, code, rows, worlds, after, cap, threads, paired=False)
     return _shaped(parts, (len(rows), len(worlds)), after if keep_worlds else None)
 
@@ -101,9 +143,14 @@ def act_on(
     actions: NDArray[np.integer] | Sequence[int],
     *,
     threads: int | None = None,
-) -> NDArray[np.float64]:
-    """Perform one action in every world, in place; returns the rewards `[B]`."""
+) -> Any:
+    """Perform one action in every world, in place; returns the rewards `[B]`.
+
+    On a GPU the actions are an array there, and that they are in 0..4 is the caller's promise.
+    """
     check_worlds(setting, worlds)
+    if worlds.device == "cuda":
+        return act_cuda(setting, worlds, actions)
     chosen = np.ascontiguousarray(actions, np.int64)
     if chosen.shape != (len(worlds),):
         raise ConfigError(f"{len(worlds)} worlds need as many actions, got shape {chosen.shape}")
@@ -127,6 +174,8 @@ def _run(
 ) -> _Parts:  # fmt: skip
     check_worlds(setting, worlds)
     limits = cap if isinstance(cap, Cap) else Cap.parse(cap)
+    if worlds.device == "cuda":
+        return run_cuda(setting, code, rows, worlds, after, limits, paired=paired)
     lanes = len(rows) if paired else len(rows) * len(worlds)
     values = np.empty(lanes, np.float64)
     actions, calls = np.empty(lanes, np.int32), np.empty(lanes, np.int32)
@@ -181,5 +230,7 @@ def check_worlds(setting: Setting, worlds: WorldBatch) -> None:
     if not fits or worlds.memory.shape[1] < setting.slots:
         got = f"{worlds.height}x{worlds.width}"
         raise ConfigError(f"these worlds ({got}) were not made for {setting.task.name}")
+    if worlds.device == "cuda":
+        return
     if len(worlds) and not 0 <= worlds.pose.min() <= worlds.pose.max() < 4 * worlds.cells.shape[1]:
         raise ConfigError("a pose is outside its world; were these worlds ever reset?")

@@ -17,6 +17,7 @@ from pomp.karel.rules import (
     WIDTH,
     ZERO,
     Facing,
+    change,
     handle,
     is_moving,
     pose_at,
@@ -93,7 +94,7 @@ def step(cells, rules, pose, memory, stream, action):
     before = cells[cell] & ZERO != 0
     handle(cells, rules, pose, action)
     if cells[cell] & FLAG and (rules[VALUE] == LAST or not memory[DONE]):
-        memory[SCORE] += (cells[cell] & ZERO != 0) - before
+        memory[SCORE] += change(before, cells[cell] & ZERO != 0)
         if memory[SCORE] == memory[UNIT]:
             memory[DONE] = 1
     return pose

@@ -19,6 +19,7 @@ from pomp.karel.rules import (
     VALUE,
     WIDTH,
     Facing,
+    change,
     handle,
     is_moving,
     pose_at,
@@ -83,9 +84,9 @@ def step(cells, rules, pose, memory, stream, action):
         memory[MARKERS] += handle(cells, rules, pose, action)
         after = cells[cell] & COUNT
         if cells[cell] & FLAG:
-            memory[GOOD] += (after == 1) - (before == 1)
+            memory[GOOD] += change(before == 1, after == 1)
         else:
-            memory[WRONG] += (after > 0) - (before > 0)
+            memory[WRONG] += change(before > 0, after > 0)
     if rules[VALUE] == LAST:
         markers = markers_before if rules[LAG] else memory[MARKERS]
         memory[SCORE] = 0 if markers > memory[GOOD] else memory[GOOD]

@@ -18,6 +18,7 @@ from pomp.karel.rules import (
     VALUE,
     WIDTH,
     Facing,
+    change,
     handle,
     is_moving,
     pose_at,
@@ -55,10 +56,10 @@ def step(cells, rules, pose, memory, stream, action):
         pose = travel(cells, rules, pose, action)
     else:
         before = cells[pose >> 2] & COUNT
-        change = handle(cells, rules, pose, action)
+        picked = handle(cells, rules, pose, action)
         if rules[VALUE] == SUM:  # counts marked cells, LEAPS counts markers
-            change = (cells[pose >> 2] & COUNT > 0) - (before > 0)
-        memory[MARKERS] += change
+            picked = change(before > 0, cells[pose >> 2] & COUNT > 0)
+        memory[MARKERS] += picked
     if rules[LAG] == 0:
         markers = memory[MARKERS]
     if rules[VALUE] == LAST or not memory[DONE]:

@@ -22,6 +22,7 @@ from pomp.karel.rules import (
     WIDTH,
     ZERO,
     Facing,
+    change,
     handle,
     is_moving,
     pose_at,
@@ -93,7 +94,7 @@ def step(cells, rules, pose, memory, stream, action):
         before = pose >> 2
         pose = travel(cells, rules, pose, action)
         if pose >> 2 != before:
-            memory[COLUMN] += (pose & 3 == EAST) - (pose & 3 == WEST)
+            memory[COLUMN] += change(pose & 3 == WEST, pose & 3 == EAST)
     else:
         handle(cells, rules, pose, action)
         col = memory[COLUMN]

@@ -12,12 +12,14 @@ from pomp.karel.rules import (
     FIRST_RULE,
     FIRST_SLOT,
     HEIGHT,
+    NO_WALL,
     SCORE,
     UNIT,
     WALL,
     WIDTH,
     ZERO,
     Facing,
+    change,
     handle,
     is_moving,
     pose_at,
@@ -70,11 +72,11 @@ def step(cells, rules, pose, memory, stream, action):
     cell = pose >> 2
     before = cells[cell] & COUNT
     handle(cells, rules, pose, action)
-    memory[MARKED] += (cells[cell] & COUNT > 0) - (before > 0)
+    memory[MARKED] += change(before > 0, cells[cell] & COUNT > 0)
     is_taken = cells[memory[KEY]] & ZERO != 0
     if is_taken:
         for row in DOORS:
-            cells[row * rules[WIDTH] + MIDDLE] &= ~WALL
+            cells[row * rules[WIDTH] + MIDDLE] &= NO_WALL
     if not memory[DONE]:
         is_delivered = is_taken and cells[memory[TARGET]] & COUNT == 2
         stray = max(memory[MARKED] - 2, 0) * rules[STRAY_COSTS]

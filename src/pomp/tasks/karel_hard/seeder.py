@@ -14,6 +14,7 @@ from pomp.karel.rules import (
     UNIT,
     WIDTH,
     Facing,
+    change,
     handle,
     is_moving,
     pose_at,
@@ -52,8 +53,8 @@ def step(cells, rules, pose, memory, stream, action):
         before = cells[pose >> 2] & COUNT
         handle(cells, rules, pose, action)
         after = cells[pose >> 2] & COUNT
-        memory[SINGLES] += (after == 1) - (before == 1)
-        memory[DOUBLES] += (after > 1) - (before > 1)
+        memory[SINGLES] += change(before == 1, after == 1)
+        memory[DOUBLES] += change(before > 1, after > 1)
     if not memory[DONE]:
         memory[SCORE] = memory[SINGLES]
         memory[DONE] = memory[DOUBLES] > 0 or memory[SINGLES] == memory[UNIT]

@@ -11,12 +11,14 @@ from pomp.karel.rules import (
     FIRST_RULE,
     FIRST_SLOT,
     HEIGHT,
+    NO_COUNT,
+    NO_ZERO,
     PICK,
     SCORE,
     UNIT,
     WIDTH,
-    ZERO,
     Facing,
+    change,
     handle,
     is_moving,
     pose_at,
@@ -75,15 +77,15 @@ def step(cells, rules, pose, memory, stream, action):
     else:
         cell = pose >> 2
         before = cells[cell] & COUNT
-        change = 0
+        counted = 0
         if is_allowed(rules, memory, action):
-            change = handle(cells, rules, pose, action)
+            counted = handle(cells, rules, pose, action)
         else:
             write_count(cells, cell, usable(cells[cell]))
-        memory[MARKED] += (cells[cell] & COUNT > 0) - (before > 0)
-        memory[PICKED] += change < 0
-        memory[PLACED] += change > 0
-        memory[QUOTA] += change != 0
+        memory[MARKED] += change(before > 0, cells[cell] & COUNT > 0)
+        memory[PICKED] += counted < 0
+        memory[PLACED] += counted > 0
+        memory[QUOTA] += counted != 0
         memory[SCORE] = memory[PICKED] + memory[PLACED]
     if memory[MARKED] == 0 and not memory[DONE]:
         memory[ROUNDS] += 1
@@ -92,9 +94,9 @@ def step(cells, rules, pose, memory, stream, action):
         else:
             # The signal shows, but the zero flag stays: a put there will count as a new marker.
             signal = 2 * rules[WIDTH] - 2
-            cells[signal] = (cells[signal] & ~COUNT) | 1
+            cells[signal] = (cells[signal] & NO_COUNT) | 1
             if rules[CLEAN_SIGNAL]:
-                cells[signal] &= ~ZERO
+                cells[signal] &= NO_ZERO
             memory[MARKED] = 1
             memory[HARVESTING] = 0
             memory[QUOTA] = 1

@@ -7,17 +7,18 @@ from math import ceil
 
 from pomp._numba import scalar
 from pomp.karel.rules import (
-    COUNT,
     DONE,
     EAST,
     FIRST_RULE,
     FIRST_SLOT,
+    NO_COUNT,
+    NO_WALL,
+    NO_ZERO,
     PICK,
     SCORE,
     UNIT,
     WALL,
     WIDTH,
-    ZERO,
     Facing,
     handle,
     is_moving,
@@ -104,17 +105,17 @@ def step(cells, rules, pose, memory, stream, action):
     following = (stage + 1) % STAGES
     before = (stage + STAGES - 1) % STAGES
     memory[STAGE] = following
-    cells[DOOR_ROWS[stage] * rules[WIDTH] + DOOR_COLS[stage]] &= ~WALL
+    cells[DOOR_ROWS[stage] * rules[WIDTH] + DOOR_COLS[stage]] &= NO_WALL
     cells[DOOR_ROWS[before] * rules[WIDTH] + DOOR_COLS[before]] |= WALL
     if not is_key:
-        cells[cell] &= ~COUNT
+        cells[cell] &= NO_COUNT
     if following == 0 and rules[REDRAW] and not memory[DONE]:
         redraw(rules, memory, stream)
     # The marker shows, but the zero flag stays: a put there would erase it.
     shown = memory[PLACES + following]
-    cells[shown] = (cells[shown] & ~COUNT) | (1 - memory[DONE])
+    cells[shown] = (cells[shown] & NO_COUNT) | (1 - memory[DONE])
     if rules[CLEAN_SIGNAL]:
-        cells[shown] &= ~ZERO
+        cells[shown] &= NO_ZERO
     return pose
 
 

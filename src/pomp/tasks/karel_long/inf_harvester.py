@@ -12,6 +12,7 @@ from pomp.karel.rules import (
     FIRST_SLOT,
     FLAG,
     HEIGHT,
+    NO_FLAG,
     SCALE,
     SCORE,
     UNIT,
@@ -88,7 +89,7 @@ def step(cells, rules, pose, memory, stream, action):
     if after != before:
         count_empty(rules, memory, cell, 1 if after else -1)
     if change < 0 and cells[cell] & FLAG:
-        cells[cell] &= ~FLAG
+        cells[cell] &= NO_FLAG
         memory[SCORE] += 1
         if memory[SCORE] >= rules[EXPECTED]:
             memory[DONE] = 1

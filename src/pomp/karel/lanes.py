@@ -1,0 +1,174 @@
+"""One lane of a batch: what every launch loop, on a CPU or a GPU, does for each of its worlds.
+
+A lane is one world, or one list of programs on one world. The task's functions come in as arguments
+and are inlined. Arrays are those of a batch: cells `[B, H * W]` uint8, pose `[B]` int32, memory
+`[B, M]` int32, stream `[B]` uint64; rules int64.
+"""
+
+import numpy as np
+
+from pomp._numba import scalar
+from pomp.karel.interpreter import (
+    CALLS,
+    ENDING,
+    notes_nothing,
+    refuses_nothing,
+    run_program,
+    sees_nothing,
+)
+from pomp.karel.rules import ACTIONS, COUNT, DONE, WALL, ZERO, reward, value
+
+AGENT_PLANES, WALL_PLANE, ZERO_PLANE, FIRST_COUNT_PLANE = 0, 4, 5, 6
+
+
+@scalar
+def reset_world(lay_out, begin, world, rules, cells, pose, memory, stream):
+    """Draw a start from the world's stream."""
+    for cell in range(cells.shape[1]):
+        cells[world, cell] = 0
+    for slot in range(memory.shape[1]):
+        memory[world, slot] = 0
+    pose[world] = lay_out(cells[world], rules, memory[world], stream[world : world + 1])
+    begin(cells[world], rules, np.int64(pose[world]), memory[world])
+
+
+@scalar
+def act_on_world(step, world, action, rules, cells, pose, memory, stream):
+    """Perform one action in place; returns its reward."""
+    before = value(memory[world], rules)
+    memory[world, ACTIONS] += 1
+    pose[world] = step(
+        cells[world], rules, np.int64(pose[world]), memory[world], stream[world : world + 1], action
+    )
+    return reward(before, memory[world], rules)
+
+
+@scalar
+def play_world(
+    step, lay_out, begin, world, actions, limit, rules, cells, pose, memory, stream,
+    is_over, rewards, terminated, truncated,
+):  # fmt: skip
+    """One step of an episode; the step after its end starts the next and pays nothing.
+
+    Args:
+        step: the task's; `lay_out` and `begin` too.
+        lay_out: see `step`.
+        begin: see `step`.
+        world: which.
+        actions: `[B]` int64, read.
+        limit: actions after which an episode is truncated.
+        rules: int64; the batch follows: `cells`, `pose`, `memory`, `stream`.
+        cells: see `rules`.
+        pose: see `rules`.
+        memory: see `rules`.
+        stream: see `rules`.
+        is_over: `[B]` bool, written: the episode has ended.
+        rewards: `[B]` float64, written.
+        terminated: `[B]` bool, written: the task is done.
+        truncated: `[B]` bool, written: the limit is reached.
+    """
+    if is_over[world]:
+        reset_world(lay_out, begin, world, rules, cells, pose, memory, stream)
+        rewards[world] = 0.0
+        terminated[world] = False
+        truncated[world] = False
+    else:
+        action = np.int64(actions[world])
+        rewards[world] = act_on_world(step, world, action, rules, cells, pose, memory, stream)
+        terminated[world] = memory[world, DONE] != 0
+        truncated[world] = memory[world, DONE] == 0 and memory[world, ACTIONS] >= limit
+    is_over[world] = terminated[world] or truncated[world]
+
+
+@scalar
+def run_lane(
+    step, lane, q, world, code, lists, by_calls, limit, rules,
+    cells, pose, memory, stream,
+    cells_after, pose_after, memory_after, stream_after,
+    values, actions, calls, completed,
+    lane_cells, lane_memory, lane_stream, counters, outcome,
+):  # fmt: skip
+    """Run one list of programs on one world.
+
+    Args:
+        step: the task's.
+        lane: where the results go.
+        q: which list.
+        world: which start.
+        code: `[P, L]` uint32, the programs.
+        lists: `[Q, M]` int32: rows of programs to run one after the other, -1 behind the last.
+        by_calls: see `run_program`, also for `limit`.
+        limit: the cap of each program.
+        rules: int64.
+        cells: the start states, read; `pose`, `memory`, `stream` likewise.
+        pose: see `cells`.
+        memory: see `cells`.
+        stream: see `cells`.
+        cells_after: the final states of all lanes, written; all four empty: not wanted. They may be
+            the start states themselves if no other lane starts there.
+        pose_after: see `cells_after`.
+        memory_after: see `cells_after`.
+        stream_after: see `cells_after`.
+        values: `[lanes]` float64, written: what the episode is worth at the end.
+        actions: `[lanes]` int32, written: actions performed here.
+        calls: `[lanes]` int32, written: the programs' final call counters, added up.
+        completed: `[lanes]` bool, written: every program ran to its end.
+        lane_cells: scratch for one world; `lane_memory`, `lane_stream` likewise.
+        lane_memory: see `lane_cells`.
+        lane_stream: see `lane_cells`.
+        counters: int32, scratch for the deepest program's loops.
+        outcome: `[2]` int32, scratch.
+    """
+    for cell in range(cells.shape[1]):
+        lane_cells[cell] = cells[world, cell]
+    for slot in range(memory.shape[1]):
+        lane_memory[slot] = memory[world, slot]
+    lane_stream[0] = stream[world]
+    lane_pose = np.int64(pose[world])
+    acted_before = memory[world, ACTIONS]
+    spent, is_complete = 0, True
+    for place in range(lists.shape[1]):
+        if lists[q, place] < 0:
+            break
+        lane_pose = run_program(
+            step, refuses_nothing, notes_nothing, sees_nothing, (), lane,
+            code[lists[q, place]], rules, lane_cells, lane_pose, lane_memory,
+            lane_stream, counters, by_calls, limit, outcome,
+        )  # fmt: skip
+        spent += outcome[CALLS]
+        is_complete = is_complete and outcome[ENDING] == 0
+    values[lane] = value(lane_memory, rules)
+    actions[lane] = lane_memory[ACTIONS] - acted_before
+    calls[lane] = spent
+    completed[lane] = is_complete
+    if len(pose_after):
+        for cell in range(cells.shape[1]):
+            cells_after[lane, cell] = lane_cells[cell]
+        for slot in range(memory.shape[1]):
+            memory_after[lane, slot] = lane_memory[slot]
+        stream_after[lane] = lane_stream[0]
+        pose_after[lane] = lane_pose
+
+
+@scalar
+def observe_cell(world, cell, cells, pose, planes):
+    """Write one cell of one world into all its planes.
+
+    Args:
+        world: which.
+        cell: which.
+        cells: `[B, H * W]` uint8, read.
+        pose: `[B]` int32, read.
+        planes: `[B, C, H * W]` uint8, written: agent facing N, E, S, W; wall; zero flag; then a
+            plane per marker count, the last for that count and more.
+    """
+    byte = np.int64(cells[world, cell])
+    facing = np.int64(pose[world]) & 3 if np.int64(pose[world]) >> 2 == cell else -1
+    for direction in range(4):
+        planes[world, AGENT_PLANES + direction, cell] = facing == direction
+    planes[world, WALL_PLANE, cell] = byte & WALL != 0
+    planes[world, ZERO_PLANE, cell] = byte & ZERO != 0
+    last = planes.shape[1] - 1
+    shown = min(FIRST_COUNT_PLANE - 1 + (byte & COUNT), last)
+    for plane in range(FIRST_COUNT_PLANE, planes.shape[1]):
+        planes[world, plane, cell] = byte & COUNT != 0 and plane == shown

@@ -1,0 +1,61 @@
+"""World -> planes: what networks see."""
+
+from typing import Any
+
+import numpy as np
+
+from pomp._cuda import THREADS, as_launchable, blocks_for, room
+from pomp._numba import kernel, launch, parts_for
+from pomp.errors import ConfigError
+from pomp.karel.lanes import observe_cell
+from pomp.karel.world import WorldBatch
+
+CHANNELS = (8, 16)
+"""HPRL and HIPO show up to two markers a cell, LEAPS up to ten."""
+_LEAST_WORLDS = 512  # below which another thread does not pay
+
+
+@kernel
+def _observe(first, last, cells, pose, planes):
+    """Write the planes of worlds `first` to `last - 1`."""
+    for world in range(first, last):
+        for cell in range(cells.shape[1]):
+            observe_cell(world, cell, cells, pose, planes)
+
+
+def observe(
+    worlds: WorldBatch, channels: int = 8, out: Any = None, *, threads: int | None = None
+) -> Any:
+    """The worlds as `[B, C, H, W]` uint8 planes of zeros and ones, on the worlds' device.
+
+    Args:
+        worlds: B states.
+        channels: 8 or 16. The planes are: agent facing north, east, south, west; wall; "zero
+            markers" flag; one marker, two markers, ...; the last plane of 8 stands for two or more.
+        out: where to write them; None: new memory.
+        threads: CPU threads; None: all.
+    """
+    if channels not in CHANNELS:
+        raise ConfigError(f"channels must be 8 or 16, got {channels}")
+    shape = (len(worlds), channels, worlds.height, worlds.width)
+    flat = (len(worlds), channels, worlds.height * worlds.width)
+    if worlds.device == "cuda":
+        planes = room(shape, np.uint8) if out is None else out
+        target = as_launchable(planes, "out", np.uint8, shape).reshape(flat)
+        from pomp.karel.observation_cuda import observe_cells
+
+        count = len(worlds) * worlds.height * worlds.width
+        grid = blocks_for(count), THREADS
+        observe_cells[grid](as_launchable(worlds.cells), as_launchable(worlds.pose), target)
+        return planes
+    planes = np.empty(shape, np.uint8) if out is None else out
+    if planes.shape != shape or planes.dtype != np.uint8 or not planes.flags.c_contiguous:
+        raise ConfigError(f"out must be contiguous uint8 of shape {shape}")
+    parts = parts_for(len(worlds), threads, least=_LEAST_WORLDS)
+    edges = [len(worlds) * part // parts for part in range(parts + 1)]
+    target = planes.reshape(flat)
+    launch(
+        parts,
+        lambda part: _observe(edges[part], edges[part + 1], worlds.cells, worlds.pose, target),
+    )
+    return planes

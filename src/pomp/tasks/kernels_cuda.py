@@ -1,0 +1,72 @@
+"""The launch loops of one task on a GPU. This file is a template, like `kernels.py`.
+
+The two marked lines are replaced for a task and a size. What is done for a world or a lane is the
+CPU's code; only the loops differ: one thread each. A lane keeps its world in the thread's own
+memory while programs run, and the lanes of one list of programs stand side by side, so that the
+threads of a warp run one program.
+"""
+
+import numpy as np
+from numba import cuda
+
+from pomp.karel.lanes import act_on_world, play_world, reset_world, run_lane
+from pomp.tasks.random_world import begin, lay_out, step  # the task
+
+CELLS, SLOTS, DEPTH = 64, 5, 24  # the sizes
+
+
+@cuda.jit(cache=True)
+def reset_worlds(rules, cells, pose, memory, stream):
+    """Draw a start for every world."""
+    world = cuda.grid(1)
+    if world < len(pose):
+        reset_world(lay_out, begin, world, rules, cells, pose, memory, stream)
+
+
+@cuda.jit(cache=True)
+def act_on_worlds(actions, rules, cells, pose, memory, stream, rewards):
+    """One action in every world, in place."""
+    world = cuda.grid(1)
+    if world < len(pose):
+        action = np.int64(actions[world])
+        rewards[world] = act_on_world(step, world, action, rules, cells, pose, memory, stream)
+
+
+@cuda.jit(cache=True)
+def play_worlds(
+    actions, limit, rules, cells, pose, memory, stream, is_over, rewards, terminated, truncated
+):
+    """One step of every episode, in place."""
+    world = cuda.grid(1)
+    if world < len(pose):
+        play_world(
+            step, lay_out, begin, world, actions, limit, rules, cells, pose, memory, stream,
+            is_over, rewards, terminated, truncated,
+        )  # fmt: skip
+
+
+@cuda.jit(cache=True)
+def run_lanes(
+    code, lists, by_calls, limit, paired, rules,
+    cells, pose, memory, stream,
+    cells_after, pose_after, memory_after, stream_after,
+    values, actions, calls, completed,
+):  # fmt: skip
+    """Run lists of programs on worlds; see `run_lane`."""
+    lane = cuda.grid(1)
+    if lane >= len(values):
+        return
+    lane_cells = cuda.local.array(CELLS, np.uint8)
+    lane_memory = cuda.local.array(SLOTS, np.int32)
+    lane_stream = cuda.local.array(1, np.uint64)
+    counters = cuda.local.array(DEPTH, np.int32)
+    outcome = cuda.local.array(2, np.int32)
+    worlds = len(pose)
+    q = lane if paired else lane // worlds
+    world = lane if paired else lane % worlds
+    run_lane(
+        step, lane, q, world, code, lists, by_calls, limit, rules,
+        cells, pose, memory, stream, cells_after, pose_after, memory_after, stream_after,
+        values, actions, calls, completed,
+        lane_cells, lane_memory, lane_stream, counters, outcome,
+    )  # fmt: skip
