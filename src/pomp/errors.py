@@ -62,6 +62,10 @@ class DeviceMemoryError(CudaError, MemoryError):
     """The GPU has too little memory for what was asked for."""
 
 
+class EnvironmentMisuseError(PompError, RuntimeError):
+    """An environment was used in an order it does not allow."""
+
+
 class OutputError(PompError, OSError):
     """A file cannot be written where it was asked for."""
 

@@ -21,7 +21,7 @@ _S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(
 class Purpose(IntEnum):
     """What a stream is drawn for; streams of different purposes never meet."""
 
-    EVALUATION, VALIDATION, TRAINING, SEARCH, DATA, PROGRAMS = range(6)
+    EVALUATION, VALIDATION, TRAINING, SEARCH, DATA, PROGRAMS, ENVIRONMENT = range(7)
 
 
 @scalar

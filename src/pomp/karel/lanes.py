@@ -18,7 +18,7 @@ from pomp.karel.interpreter import (
 )
 from pomp.karel.rules import ACTIONS, COUNT, DONE, WALL, ZERO, reward, value
 
-AGENT_PLANES, WALL_PLANE, ZERO_PLANE, FIRST_COUNT_PLANE = 0, 4, 5, 6
+WALL_PLANE, ZERO_PLANE, FIRST_COUNT_PLANE = 4, 5, 6  # before them: the agent, by its facing
 
 
 @scalar
@@ -151,24 +151,17 @@ def run_lane(
 
 
 @scalar
-def observe_cell(world, cell, cells, pose, planes):
-    """Write one cell of one world into all its planes.
+def plane_bit(byte, plane, last):
+    """Whether a cell shows in one of the planes from the wall on.
 
     Args:
-        world: which.
-        cell: which.
-        cells: `[B, H * W]` uint8, read.
-        pose: `[B]` int32, read.
-        planes: `[B, C, H * W]` uint8, written: agent facing N, E, S, W; wall; zero flag; then a
-            plane per marker count, the last for that count and more.
+        byte: the cell.
+        plane: `WALL_PLANE`, `ZERO_PLANE`, or a marker count's plane.
+        last: the last plane, which stands for its count and more.
     """
-    byte = np.int64(cells[world, cell])
-    facing = np.int64(pose[world]) & 3 if np.int64(pose[world]) >> 2 == cell else -1
-    for direction in range(4):
-        planes[world, AGENT_PLANES + direction, cell] = facing == direction
-    planes[world, WALL_PLANE, cell] = byte & WALL != 0
-    planes[world, ZERO_PLANE, cell] = byte & ZERO != 0
-    last = planes.shape[1] - 1
-    shown = min(FIRST_COUNT_PLANE - 1 + (byte & COUNT), last)
-    for plane in range(FIRST_COUNT_PLANE, planes.shape[1]):
-        planes[world, plane, cell] = byte & COUNT != 0 and plane == shown
+    if plane == WALL_PLANE:
+        return byte & WALL != 0
+    if plane == ZERO_PLANE:
+        return byte & ZERO != 0
+    count = plane - FIRST_COUNT_PLANE + 1
+    return byte & COUNT == count or (plane == last and byte & COUNT > count)

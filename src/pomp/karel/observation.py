@@ -7,7 +7,7 @@ import numpy as np
 from pomp._cuda import THREADS, as_launchable, blocks_for, room
 from pomp._numba import kernel, launch, parts_for
 from pomp.errors import ConfigError
-from pomp.karel.lanes import observe_cell
+from pomp.karel.lanes import WALL_PLANE, plane_bit
 from pomp.karel.world import WorldBatch
 
 CHANNELS = (8, 16)
@@ -18,9 +18,15 @@ _LEAST_WORLDS = 512  # below which another thread does not pay
 @kernel
 def _observe(first, last, cells, pose, planes):
     """Write the planes of worlds `first` to `last - 1`."""
+    last_plane = planes.shape[1] - 1
     for world in range(first, last):
-        for cell in range(cells.shape[1]):
-            observe_cell(world, cell, cells, pose, planes)
+        for direction in range(WALL_PLANE):
+            for cell in range(cells.shape[1]):
+                planes[world, direction, cell] = 0
+        planes[world, pose[world] & 3, pose[world] >> 2] = 1
+        for plane in range(WALL_PLANE, planes.shape[1]):
+            for cell in range(cells.shape[1]):
+                planes[world, plane, cell] = plane_bit(cells[world, cell], plane, last_plane)
 
 
 def observe(

@@ -139,6 +139,7 @@ class Task:
         slots: how many memory slots of its own a world of a size has.
         wrong_size: what sizes must be, if the given one is wrong.
         scales: the horizons it has.
+        max_steps: actions after which an episode of an environment is cut, at scale 1.
         starts: lists every start of a setting, or None if they are too many.
         too_many: why `starts` is None.
         is_start: whether a map is a start, for a task that cannot list them.
@@ -162,6 +163,7 @@ class Task:
     slots: Callable[[int, int], int] = no_slots
     wrong_size: Callable[[int, int], str]
     scales: tuple[int, ...] = SHORT
+    max_steps: int = 1_000
     starts: Callable[["Setting"], Iterator[Start]] | None = None
     too_many: str = ""
     is_start: Callable[[Map], bool] = is_no_start

@@ -5,6 +5,7 @@ from fractions import Fraction
 from pomp.tasks.task import Rules, Setting
 
 ACTION_COST = Fraction(1, 10_000)
+MAX_STEPS = 50_000
 
 
 def long_rules(setting: Setting, events: int, *own: int, fine: Fraction = Fraction(0)) -> Rules:

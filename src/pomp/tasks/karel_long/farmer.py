@@ -28,7 +28,7 @@ from pomp.karel.rules import (
 )
 from pomp.karel.world import Map
 from pomp.tasks import layouts
-from pomp.tasks.karel_long.economy import long_rules
+from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
 from pomp.tasks.task import LONG, SWITCH, Option, Rules, Setting, Start, Task
 
 ROUNDS_AT_SCALE_1 = 10
@@ -132,6 +132,7 @@ FARMER = Task(
     slots=lambda height, width: _SLOTS - FIRST_SLOT,
     wrong_size=lambda height, width: layouts.any_size(height, width, (4, 4)),
     scales=LONG,
+    max_steps=MAX_STEPS,
     starts=_starts,
     variants={"hipo": {"clean_signal": "off"}, "paper": {"clean_signal": "off"}},
     options={"clean_signal": _CLEAN_SIGNAL},

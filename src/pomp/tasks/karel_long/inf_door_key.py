@@ -30,7 +30,7 @@ from pomp.karel.rules import (
 from pomp.karel.world import Map
 from pomp.streams import below
 from pomp.tasks import layouts
-from pomp.tasks.karel_long.economy import long_rules
+from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
 from pomp.tasks.task import LONG, SWITCH, Option, Rules, Setting, Start, Task
 
 EVENTS = 100
@@ -155,6 +155,7 @@ INF_DOOR_KEY = Task(
     slots=lambda height, width: 1 + STAGES,
     wrong_size=lambda height, width: "" if (height, width) == (8, 8) else "8x8, its map",
     scales=LONG,
+    max_steps=MAX_STEPS,
     starts=_starts,
     draws=lambda setting: setting.flag("redraw_per_lap"),
     variants={

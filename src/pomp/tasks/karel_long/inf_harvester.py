@@ -27,7 +27,7 @@ from pomp.karel.rules import (
 from pomp.karel.world import Map
 from pomp.streams import below
 from pomp.tasks import layouts
-from pomp.tasks.karel_long.economy import long_rules
+from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
 from pomp.tasks.task import LONG, Rules, Setting, Start, Task
 
 EMPTY, EMPTY_IN_ROW = FIRST_SLOT, FIRST_SLOT + 1  # cells with the zero flag: in all, in each row
@@ -127,6 +127,7 @@ INF_HARVESTER = Task(
     slots=lambda height, width: 1 + height,
     wrong_size=layouts.any_size,
     scales=LONG,
+    max_steps=MAX_STEPS,
     starts=_starts,
     draws=lambda setting: True,
     variants={"hipo": {}, "paper": {}},

@@ -25,7 +25,7 @@ from pomp.karel.rules import (
 from pomp.karel.world import Map
 from pomp.streams import below
 from pomp.tasks import layouts
-from pomp.tasks.karel_long.economy import long_rules
+from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
 from pomp.tasks.task import LONG, Option, Rules, Setting, Start, Task
 
 PICKS = 64
@@ -119,6 +119,7 @@ SEESAW = Task(
     rules=_rules,
     wrong_size=lambda height, width: layouts.any_size(height, width, (6, 11)),
     scales=LONG,
+    max_steps=MAX_STEPS,
     starts=_starts,
     draws=lambda setting: True,
     variants={"hipo": {"start": "fixed"}, "paper": {"start": "random"}},

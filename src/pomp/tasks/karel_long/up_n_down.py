@@ -24,7 +24,7 @@ from pomp.karel.world import Map
 from pomp.streams import below
 from pomp.tasks import layouts
 from pomp.tasks.karel.stair_climber import square_size
-from pomp.tasks.karel_long.economy import long_rules
+from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
 from pomp.tasks.task import LONG, Option, Rules, Setting, Start, Task
 
 LOADS = 100
@@ -113,6 +113,7 @@ UP_N_DOWN = Task(
     slots=lambda height, width: _SLOTS - FIRST_SLOT,
     wrong_size=square_size,
     scales=LONG,
+    max_steps=MAX_STEPS,
     starts=_starts,
     draws=lambda setting: True,
     variants={"hipo": {"psi": "0.0005"}, "paper": {"psi": "0.005"}},

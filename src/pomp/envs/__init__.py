@@ -1,0 +1,25 @@
+"""Gymnasium environments; importing this package registers the fifteen ids."""
+
+from pomp.envs.karel_env import KarelEnv
+from pomp.envs.option_env import ProgramOptionEnv, ProgramOptionVectorEnv
+from pomp.envs.registration import register_envs
+from pomp.envs.vector_env import KarelVectorEnv
+
+__all__ = [
+    "KarelEnv",
+    "KarelTorchEnv",
+    "KarelVectorEnv",
+    "ProgramOptionEnv",
+    "ProgramOptionVectorEnv",
+    "register_envs",
+]
+
+register_envs()
+
+
+def __getattr__(name: str) -> object:
+    if name == "KarelTorchEnv":  # brings torch with it
+        from pomp.envs.torch_env import KarelTorchEnv
+
+        return KarelTorchEnv
+    raise AttributeError(f"module 'pomp.envs' has no attribute '{name}'")

@@ -1,0 +1,132 @@
+"""A batch of episodes of one task: what all environments stand on."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp._numba import launch, parts_for
+from pomp.errors import ConfigError
+from pomp.karel.observation import observe
+from pomp.karel.render import draw_map
+from pomp.karel.world import WorldBatch
+from pomp.streams import Purpose, open_streams
+from pomp.tasks.catalog import find_task
+from pomp.tasks.engine import kernels_of, reset
+from pomp.tasks.task import Setting, Task
+
+LEAST_WORLDS = 256  # below which another thread does not pay
+RENDER_MODES = ("ansi", "rgb_array")
+
+
+def configure(
+    task: str | Task | Setting,
+    variant: str | None,
+    options: Mapping[str, object] | None,
+    size: tuple[int, int] | None,
+    scale: int,
+) -> Setting:
+    """The setting an environment was asked for."""
+    if isinstance(task, Setting):
+        return task
+    found = task if isinstance(task, Task) else find_task(task)
+    return found.configure(variant, options, size, scale)
+
+
+def world_space(setting: Setting, channels: int) -> gym.spaces.Box:
+    """The planes of one world."""
+    return gym.spaces.Box(0, 1, (channels, setting.height, setting.width), np.uint8)
+
+
+def streams_of(seeds: Sequence[int]) -> NDArray[np.uint64]:
+    """World i's stream is that of its own seed, wherever it stands in a batch."""
+    for seed in seeds:
+        if seed < 0:
+            raise ConfigError(f"a seed must not be negative, got {seed}")
+    parts = [open_streams(Purpose.ENVIRONMENT, int(seed), worlds=1) for seed in seeds]
+    return np.concatenate(parts)
+
+
+def check_render_mode(mode: str | None) -> str | None:
+    """A render mode environments have.
+
+    Raises:
+        ConfigError: it is another.
+    """
+    if mode is not None and mode not in RENDER_MODES:
+        listed = " or ".join(f"'{name}'" for name in RENDER_MODES)
+        raise ConfigError(f"render_mode must be {listed}, got '{mode}'")
+    return mode
+
+
+def render(worlds: WorldBatch, world: int, mode: str | None) -> Any:
+    """One world as text (`ansi`) or as `[H, W, 3]` uint8 (`rgb_array`); None without a mode."""
+    if mode == "ansi":
+        return worlds.to_text(world)
+    return np.asarray(draw_map(worlds.map_of(world))) if mode == "rgb_array" else None
+
+
+def check_actions(actions: Any, count: int, choices: int) -> NDArray[np.int64]:
+    """One action per world.
+
+    Raises:
+        ConfigError: another shape, no integers, or out of range.
+    """
+    chosen = np.asarray(actions)
+    if chosen.shape != (count,) or not np.issubdtype(chosen.dtype, np.integer):
+        got = f"{chosen.dtype} of shape {chosen.shape}"
+        raise ConfigError(f"actions must be integers of shape ({count},), got {got}")
+    if count and not 0 <= chosen.min() <= chosen.max() < choices:
+        raise ConfigError(f"actions are numbers from 0 to {choices - 1}, got {chosen.tolist()[:8]}")
+    return chosen.astype(np.int64)
+
+
+class Episodes:
+    """B episodes side by side on the CPU; one that has ended starts anew at its next step."""
+
+    def __init__(self, setting: Setting, count: int, limit: int, threads: int | None) -> None:
+        self.setting, self.limit, self._threads = setting, limit, threads
+        self.worlds: WorldBatch | None = None
+        self.is_over = np.zeros(count, np.bool_)
+
+    def begin(self, streams: NDArray[np.uint64], chosen: NDArray[np.bool_] | None = None) -> None:
+        """Start episodes (all, or those chosen) from the streams."""
+        fresh = reset(self.setting, streams)
+        if self.worlds is None or chosen is None:
+            self.worlds = fresh
+            self.is_over[:] = False
+            return
+        for mine, theirs in zip(self.worlds.arrays, fresh.arrays, strict=True):
+            mine[chosen] = theirs[chosen]
+        self.is_over[chosen] = False
+
+    def play(
+        self, actions: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """One action each; returns rewards, terminated, truncated."""
+        worlds = self.worlds
+        assert worlds is not None
+        count = len(worlds)
+        rewards = np.empty(count, np.float64)
+        terminated, truncated = np.empty(count, np.bool_), np.empty(count, np.bool_)
+        play_worlds = kernels_of(self.setting.task).play_worlds
+        parts = parts_for(count, self._threads, least=LEAST_WORLDS)
+        edges = [count * part // parts for part in range(parts + 1)]
+        results = (self.is_over, rewards, terminated, truncated)
+
+        def play_part(part: int) -> None:
+            play_worlds(
+                edges[part], edges[part + 1], actions, self.limit, self.setting.rules,
+                *worlds.arrays, *results,
+            )  # fmt: skip
+
+        launch(parts, play_part)
+        return rewards, terminated, truncated
+
+    def observe(self, channels: int) -> NDArray[np.uint8]:
+        """The planes of all worlds."""
+        assert self.worlds is not None
+        planes: NDArray[np.uint8] = observe(self.worlds, channels, threads=self._threads)
+        return planes

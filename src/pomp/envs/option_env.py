@@ -1,0 +1,199 @@
+"""Programs as actions: the macro decision process of the program machine.
+
+An action is the number of a program, which then runs to its end or its cap, or the last number,
+which ends the episode. The state is the world and the program chosen last.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from pomp.dsl.bytecode import compile_programs
+from pomp.dsl.syntax import Program
+from pomp.envs.episodes import (
+    RENDER_MODES,
+    Episodes,
+    check_actions,
+    check_render_mode,
+    configure,
+    render,
+    streams_of,
+    world_space,
+)
+from pomp.errors import ConfigError, EnvironmentMisuseError
+from pomp.karel.interpreter import Cap
+from pomp.tasks.rollout import DEFAULT_CAP, advance
+from pomp.tasks.task import Setting, Task
+
+MAX_MACRO_STEPS = 1_000
+"""Programs per episode at scale 1; reaching it is a true end, not a truncation."""
+
+
+def option_space(setting: Setting, channels: int, programs: int) -> gym.spaces.Dict:
+    """World planes, and the last program as one-hot (all zero before the first)."""
+    mode = gym.spaces.MultiBinary(programs + 1)
+    return gym.spaces.Dict({"world": world_space(setting, channels), "mode": mode})
+
+
+class ProgramOptionVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
+    """Worlds in which programs are the actions; see this module's docstring.
+
+    The task's done flag does not end an episode: choosing to end does, or `max_macro_steps`.
+    """
+
+    metadata = {  # noqa: RUF012 - Gymnasium's form
+        "render_modes": list(RENDER_MODES),
+        "render_fps": 10,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+    }
+
+    def __init__(
+        self,
+        task: str | Task | Setting,
+        programs: Sequence[str | Program],
+        num_envs: int = 1,
+        variant: str | None = None,
+        options: Mapping[str, object] | None = None,
+        size: tuple[int, int] | None = None,
+        scale: int = 1,
+        channels: int = 8,
+        cap: str = DEFAULT_CAP,
+        max_macro_steps: int | None = None,
+        render_mode: str | None = None,
+        threads: int | None = None,
+    ) -> None:
+        if num_envs < 1 or not programs:
+            raise ConfigError("an option environment needs at least one world and one program")
+        self.setting = configure(task, variant, options, size, scale)
+        self.render_mode = check_render_mode(render_mode)
+        self.num_envs = num_envs
+        self.single_observation_space = option_space(self.setting, channels, len(programs))
+        self.single_action_space = gym.spaces.Discrete(len(programs) + 1)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.max_macro_steps = max_macro_steps or MAX_MACRO_STEPS * self.setting.scale
+        self._code, self._cap = compile_programs(programs), Cap.parse(cap)
+        self._channels, self._threads = channels, threads
+        self._episodes = Episodes(self.setting, num_envs, self.max_macro_steps, threads)
+        self._mode = np.zeros((num_envs, len(programs) + 1), np.int8)
+        self._taken = np.zeros(num_envs, np.int64)
+        self._worth = np.zeros(num_envs)
+
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Fresh worlds; without a seed the running streams go on."""
+        worlds = self._episodes.worlds
+        if seed is not None:
+            places = range(self.num_envs)
+            is_one = isinstance(seed, int | np.integer)
+            streams = streams_of([int(seed) + place for place in places] if is_one else list(seed))  # type: ignore[arg-type]  # is_one told them apart
+        elif worlds is not None:
+            streams = worlds.stream.copy()
+        else:
+            streams = streams_of(self.np_random.integers(2**31, size=self.num_envs).tolist())
+        self._episodes.begin(streams)
+        self._forget(np.ones(self.num_envs, np.bool_))
+        return self._observe(), {}
+
+    def _forget(self, chosen: NDArray[np.bool_]) -> None:
+        self._mode[chosen] = 0
+        self._taken[chosen] = 0
+        self._worth[chosen] = 0.0
+
+    def _observe(self) -> dict[str, NDArray[Any]]:
+        return {"world": self._episodes.observe(self._channels), "mode": self._mode.copy()}
+
+    def step(
+        self, actions: Any
+    ) -> tuple[
+        dict[str, NDArray[Any]],
+        NDArray[np.float64],
+        NDArray[np.bool_],
+        NDArray[np.bool_],
+        dict[str, Any],
+    ]:
+        """Run the chosen programs; a world whose episode has ended starts anew instead."""
+        worlds = self._episodes.worlds
+        if worlds is None:
+            raise EnvironmentMisuseError("call reset() before the first step()")
+        end = len(self._code)
+        chosen = check_actions(actions, self.num_envs, end + 1)
+        renewed = self._episodes.is_over.copy()
+        if renewed.any():
+            self._episodes.begin(worlds.stream.copy(), renewed)
+            self._forget(renewed)
+        ends = (chosen == end) & ~renewed
+        runs = ~renewed & ~ends
+        choice = np.where(runs, chosen, -1)
+        result = advance(
+            self.setting, self._code, worlds, choice, cap=self._cap, threads=self._threads
+        )
+        worth = result.returns[:, 0]
+        rewards = np.where(runs, worth - self._worth, 0.0)
+        self._worth = np.where(renewed, 0.0, worth)
+        self._taken[~renewed] += 1
+        self._mode[runs] = np.eye(end + 1, dtype=np.int8)[chosen[runs]]
+        terminated = ends | (~renewed & (self._taken >= self.max_macro_steps))
+        self._episodes.is_over[:] = terminated
+        truncated = np.zeros(self.num_envs, np.bool_)
+        info = {"actions": np.where(runs, result.actions[:, 0], 0)}
+        return self._observe(), rewards, terminated, truncated, info
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Every world as text or picture, by `render_mode`."""
+        worlds = self._episodes.worlds
+        if worlds is None:
+            raise EnvironmentMisuseError("call reset() before render()")
+        if self.render_mode is None:
+            return None
+        return tuple(render(worlds, place, self.render_mode) for place in range(self.num_envs))
+
+
+class ProgramOptionEnv(gym.Env[dict[str, NDArray[Any]], int]):
+    """One world of `ProgramOptionVectorEnv`, behind the single-world API."""
+
+    metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}  # noqa: RUF012 - Gymnasium's form
+
+    def __init__(
+        self,
+        task: str | Task | Setting,
+        programs: Sequence[str | Program],
+        **settings: Any,
+    ) -> None:
+        self._worlds = ProgramOptionVectorEnv(task, programs, num_envs=1, threads=1, **settings)
+        self.setting = self._worlds.setting
+        self.render_mode = self._worlds.render_mode
+        self.observation_space = self._worlds.single_observation_space  # type: ignore[assignment]  # a Dict space of this form
+        self.action_space = self._worlds.single_action_space  # type: ignore[assignment]  # np.int64 is an int here
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """A fresh world."""
+        super().reset(seed=seed)
+        observation, info = self._worlds.reset(seed=seed)
+        return _first(observation), info
+
+    def step(
+        self, action: int
+    ) -> tuple[dict[str, NDArray[Any]], float, bool, bool, dict[str, Any]]:
+        """Run one program, or end the episode."""
+        observation, rewards, terminated, truncated, info = self._worlds.step(np.asarray([action]))
+        told = {"actions": int(info["actions"][0])}
+        ended = bool(terminated[0]), bool(truncated[0])
+        return _first(observation), float(rewards[0]), *ended, told
+
+    def render(self) -> Any:
+        """The world as text or picture, by `render_mode`."""
+        pictures = self._worlds.render()
+        return pictures[0] if pictures else None
+
+
+def _first(observation: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name: planes[0] for name, planes in observation.items()}

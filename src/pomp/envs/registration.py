@@ -1,0 +1,22 @@
+"""Gymnasium ids from the catalog of tasks."""
+
+import gymnasium as gym
+
+from pomp.tasks.catalog import TASKS
+
+VERSION = 0
+"""Rises when a change to rules, layouts or rewards can move a published number."""
+
+
+def register_envs() -> None:
+    """Register every task; importing `pomp.envs` does it."""
+    for task in TASKS:
+        name = f"{task.suite}/{task.name}-v{VERSION}"
+        if name not in gym.registry:
+            gym.register(
+                id=name,
+                entry_point="pomp.envs.karel_env:KarelEnv",
+                vector_entry_point="pomp.envs.vector_env:KarelVectorEnv",
+                kwargs={"task": task.name},
+                max_episode_steps=task.max_steps,
+            )
