@@ -61,6 +61,13 @@ def open_streams(
         return _mix(state + _mix(numbers + _STEP))
 
 
+def seed_streams(purpose: Purpose, seeds: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """First states of one stream per seed; `[len(seeds)]` uint64."""
+    with np.errstate(over="ignore"):
+        state = _mix(np.asarray(purpose, np.uint64) + _STEP)
+        return _mix(state + _mix(seeds.astype(np.uint64) + _STEP))
+
+
 def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
     z = (z ^ (z >> _S30)) * _MIX_1
     z = (z ^ (z >> _S27)) * _MIX_2

@@ -1,6 +1,6 @@
 """A batch of episodes of one task: what all environments stand on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -12,7 +12,7 @@ from pomp.errors import ConfigError
 from pomp.karel.observation import observe
 from pomp.karel.render import draw_map
 from pomp.karel.world import WorldBatch
-from pomp.streams import Purpose, open_streams
+from pomp.streams import Purpose, seed_streams
 from pomp.tasks.catalog import find_task
 from pomp.tasks.engine import kernels_of, reset
 from pomp.tasks.task import Setting, Task
@@ -40,13 +40,13 @@ def world_space(setting: Setting, channels: int) -> gym.spaces.Box:
     return gym.spaces.Box(0, 1, (channels, setting.height, setting.width), np.uint8)
 
 
-def streams_of(seeds: Sequence[int]) -> NDArray[np.uint64]:
+def streams_of(seeds: Iterable[int]) -> NDArray[np.uint64]:
     """World i's stream is that of its own seed, wherever it stands in a batch."""
-    for seed in seeds:
-        if seed < 0:
-            raise ConfigError(f"a seed must not be negative, got {seed}")
-    parts = [open_streams(Purpose.ENVIRONMENT, int(seed), worlds=1) for seed in seeds]
-    return np.concatenate(parts)
+    given = np.array([int(seed) for seed in seeds], np.int64)
+    if len(given) and given.min() < 0:
+        raise ConfigError(f"a seed must not be negative, got {given.min()}")
+    # A seed's stream is that of world 0, so the seed itself is the index that varies.
+    return seed_streams(Purpose.ENVIRONMENT, given)
 
 
 def check_render_mode(mode: str | None) -> str | None:

@@ -27,8 +27,8 @@ _NEVER = 2**31 - 1  # Gymnasium's own wrapper cuts episodes
 class KarelEnv(gym.Env[NDArray[np.uint8], int]):
     """A task whose actions are the five of Karel.
 
-    Observations are `[C, H, W]` uint8 planes (`pomp.karel.observation.observe`), `terminated` is the
-    task's done flag. `gym.make("Karel/Harvester-v0")` cuts episodes after the task's `max_steps`.
+    Observations are `[C, H, W]` uint8 planes (`pomp.karel.observation.observe`), `terminated` is
+    the task's done flag. `gym.make("Karel/Harvester-v0")` cuts episodes after its `max_steps`.
     """
 
     metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}  # noqa: RUF012 - Gymnasium's form
@@ -65,9 +65,7 @@ class KarelEnv(gym.Env[NDArray[np.uint8], int]):
         self._episodes.begin(streams)
         return self._episodes.observe(self._channels)[0], {}
 
-    def step(
-        self, action: int
-    ) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
         """Perform one action; a done episode may go on, and then pays what its task pays."""
         if self._episodes.worlds is None:
             raise EnvironmentMisuseError("call reset() before the first step()")
