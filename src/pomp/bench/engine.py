@@ -1,7 +1,6 @@
 """Actions per second of the engine and of the plain-Python reference, on the same programs."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,16 +90,3 @@ def _time_reference(task: Task, config: EngineBenchConfig, ids: NDArray[np.uint8
             if spent >= config.reference_seconds:
                 break
     return actions / spent
-
-
-def measure_all(
-    tasks: tuple[Task, ...],
-    config: EngineBenchConfig,
-    progress: Callable[[str], None] = lambda name: None,
-) -> dict[str, EngineSpeed]:
-    """The table, a row per task."""
-    table = {}
-    for task in tasks:
-        progress(task.name)
-        table[task.name] = measure(task, config)
-    return table

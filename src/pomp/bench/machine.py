@@ -5,19 +5,25 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from pomp._cuda import load_cuda
 from pomp.version import __version__
 
 
-def describe_machine() -> dict[str, str]:
-    """Date, processor and the versions that matter for speed."""
+def describe_machine(device: str = "cpu") -> dict[str, str]:
+    """Date, processor (or GPU) and the versions that matter for speed."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
-        "processor": _processor(),
+        "processor": _gpu() if device == "cuda" else _processor(),
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "numba": version("numba"),
         "pomp": __version__,
     }
+
+
+def _gpu() -> str:
+    name = load_cuda().get_current_device().name
+    return name.decode() if isinstance(name, bytes) else str(name)
 
 
 def _processor() -> str:

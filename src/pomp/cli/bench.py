@@ -1,10 +1,11 @@
 """`pomp bench`."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from tyro.conf import Positional, UseAppendAction
+from tyro.conf import Positional, UseAppendAction, arg
 
 from pomp.cli.progress import Progress
 
@@ -13,49 +14,101 @@ from pomp.cli.progress import Progress
 class Bench:
     """Measure speed on this machine."""
 
-    what: Positional[Literal["engine"]] = "engine"
-    """engine: actions per second of every task, beside the plain-Python reference."""
-    task: UseAppendAction[tuple[str, ...]] = ()
-    """Only this task; may be given several times."""
+    what: Positional[Literal["engine", "env"]] = "engine"
+    """engine: actions per second of every task, on the CPU beside the plain-Python reference.
+    env: steps per second of the environments, beside MiniGrid."""
+    task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
+    """engine: only this task; may be given several times."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """engine: where it runs. env: cuda measures the torch environment too."""
     json: bool = False
     """Print one JSON document."""
 
     def run(self) -> int:
         """Print the table."""
-        from pomp.bench.engine import EngineBenchConfig, measure_all
+        from pomp._cuda import check_device
         from pomp.bench.machine import describe_machine
+
+        check_device(self.device)
+        if self.what == "env":
+            table, lines = self._env()
+        elif self.device == "cuda":
+            table, lines = self._engine_cuda()
+        else:
+            table, lines = self._engine()
+        machine = describe_machine(self.device)
+        if self.json:
+            print(json.dumps({"machine": machine, **table}))
+        else:
+            print(", ".join(f"{key} {value}" for key, value in machine.items()))
+            print("\n".join(lines))
+        return 0
+
+    def _for_tasks(self, measure: Callable[[Any], Any]) -> dict[str, Any]:
         from pomp.tasks.catalog import TASKS, find_task
 
         tasks = tuple(find_task(name) for name in self.task) or TASKS
         progress = Progress("bench", len(tasks))
-        started = False
-
-        def show(name: str) -> None:
-            nonlocal started
-            progress.step(name, parts=int(started))
-            started = True
-
+        table = {}
         try:
-            table = measure_all(tasks, EngineBenchConfig(), show)
+            for place, task in enumerate(tasks):
+                progress.step(task.name, parts=min(place, 1))
+                table[task.name] = measure(task)
         finally:
             progress.close()
-        machine = describe_machine()
-        if self.json:
-            rows = {name: asdict(speed) for name, speed in table.items()}
-            print(json.dumps({"machine": machine, "tasks": rows}))
-            return 0
-        print(", ".join(f"{key} {value}" for key, value in machine.items()))
-        every_head = f"{next(iter(table.values())).threads} threads"
-        print(f"{'task':<14} {'1 thread':>12} {every_head:>12} {'reference':>12} {'ratio':>8}")
+        return table
+
+    def _engine(self) -> tuple[dict[str, Any], list[str]]:
+        from pomp.bench.engine import EngineBenchConfig, measure
+
+        table = self._for_tasks(lambda task: measure(task, EngineBenchConfig()))
+        every = f"{next(iter(table.values())).threads} threads"
+        lines = [f"{'task':<14} {'1 thread':>12} {every:>12} {'reference':>12} {'ratio':>8}"]
         for name, speed in table.items():
-            one, every = (
-                speed.engine_1_thread_actions_per_second,
-                speed.engine_all_threads_actions_per_second,
-            )
+            one = speed.engine_1_thread_actions_per_second
+            both = speed.engine_all_threads_actions_per_second
             slow = speed.reference_actions_per_second
-            print(
-                f"{name:<14} {one / 1e6:>10.1f} M {every / 1e6:>10.1f} M {slow / 1e3:>10.1f} k "
+            lines.append(
+                f"{name:<14} {one / 1e6:>10.1f} M {both / 1e6:>10.1f} M {slow / 1e3:>10.1f} k "
                 f"{one / slow:>7.0f}x"
             )
-        print("actions per second; random programs, 32 starts each, cap calls220")
-        return 0
+        lines.append("actions per second; random programs, 32 starts each, cap calls220")
+        return {"tasks": {name: asdict(speed) for name, speed in table.items()}}, lines
+
+    def _engine_cuda(self) -> tuple[dict[str, Any], list[str]]:
+        from pomp.bench.engine_cuda import measure_cuda
+
+        table = self._for_tasks(measure_cuda)
+        heads = ("10 starts", "32 starts", "512 starts", "registers", "local", "MB/M lanes")
+        lines = [f"{'task':<14}" + "".join(f"{head:>12}" for head in heads)]
+        for name, speed in table.items():
+            rates = (speed.starts_10, speed.starts_32, speed.starts_512)
+            lines.append(
+                f"{name:<14}"
+                + "".join(f"{rate / 1e9:>10.1f} G" for rate in rates)
+                + f"{speed.registers:>12} {speed.local_bytes:>9} B"
+                + f"{speed.bytes_per_million_lanes / 1e6:>12.0f}"
+            )
+        lines.append("actions per second; random programs, cap calls220")
+        return {"tasks": {name: asdict(speed) for name, speed in table.items()}}, lines
+
+    def _env(self) -> tuple[dict[str, Any], list[str]]:
+        from pomp.bench.env import CPU_WORLDS, CUDA_WORLDS, PEER_WORLDS, measure_env
+
+        speed = measure_env(cuda=self.device == "cuda")
+        lines = [
+            f"KarelVectorEnv, {CPU_WORLDS} worlds: "
+            f"{speed.vector_env_steps_per_second / 1e6:.2f} M steps/s"
+        ]
+        if speed.minigrid_steps_per_second and speed.ratio_to_minigrid:
+            lines.append(
+                f"MiniGrid-Empty-8x8, {PEER_WORLDS} worlds: "
+                f"{speed.minigrid_steps_per_second / 1e3:.1f} k steps/s, "
+                f"{speed.ratio_to_minigrid:.0f}x slower"
+            )
+        else:
+            lines.append("MiniGrid is not installed: no peer was measured")
+        if speed.torch_env_steps_per_second:
+            rate = speed.torch_env_steps_per_second / 1e9
+            lines.append(f"KarelTorchEnv, {CUDA_WORLDS} worlds: {rate:.3f} G steps/s")
+        return {"env": asdict(speed)}, lines
