@@ -56,7 +56,7 @@ def open_streams(
     state = np.asarray(purpose, np.uint64)
     with np.errstate(over="ignore"):
         for part in (seed, *indices):
-            state = _mix(state + _mix(np.asarray(part & (1 << 64) - 1, np.uint64) + _STEP))
+            state = _mix(state + _mix(np.asarray(int(part) & (1 << 64) - 1, np.uint64) + _STEP))
         numbers = np.arange(first, first + worlds, dtype=np.uint64)
         return _mix(state + _mix(numbers + _STEP))
 

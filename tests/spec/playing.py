@@ -83,8 +83,8 @@ def ahead(row, col, facing):
 
 
 def walk(worlds, goal, avoid=frozenset()):
-    """The shortest actions (turns count) that take the first agent to a cell."""
-    blocked = walls(worlds) | avoid
+    """The shortest actions that take the first agent to a cell; a bump turns it round."""
+    blocked = walls(worlds)
     first = agent(worlds)
     came_by = {first: ""}
     queue = deque([first])
@@ -93,7 +93,9 @@ def walk(worlds, goal, avoid=frozenset()):
         if (row, col) == goal:
             return came_by[pose]
         following = {"L": (row, col, (facing - 1) % 4), "R": (row, col, (facing + 1) % 4)}
-        if ahead(*pose) not in blocked:
+        if ahead(*pose) in blocked:
+            following["M"] = (row, col, (facing + 2) % 4)
+        elif ahead(*pose) not in avoid:
             following["M"] = (*ahead(*pose), facing)
         for letter, reached in following.items():
             if reached not in came_by:
@@ -109,21 +111,24 @@ def towards(worlds, cell):
     return ["", "R", "LL", "L"][(wanted - facing) % 4] + "M"
 
 
-def serpentine(at_cell, skip=None):
-    """From (6,1) facing east over all 36 cells up to (1,1); `skip`: not at this visited cell."""
-    visits = [at_cell] * 36
+def serpentine(at_cell, skip=None, rows=6, cols=6):
+    """From the lower left corner facing east over all cells; `skip`: not at this visited cell."""
+    visits = [at_cell] * (rows * cols)
     if skip is not None:
         visits[skip] = ""
-    rows = ["M".join(visits[first : first + 6]) for first in range(0, 36, 6)]
-    turns = ["LML", "RMR", "LML", "RMR", "LML", ""]
-    return "".join(row + turn for row, turn in zip(rows, turns, strict=True))
+    return _rows(visits, cols, ("LML", "RMR"))
 
 
 def serpentine_back(at_cell):
     """From (1,1) facing east over all 36 cells back to (6,1), facing west at the end."""
-    rows = ["M".join([at_cell] * 6)] * 6
-    turns = ["RMR", "LML", "RMR", "LML", "RMR", ""]
-    return "".join(row + turn for row, turn in zip(rows, turns, strict=True))
+    return _rows([at_cell] * 36, 6, ("RMR", "LML"))
+
+
+def _rows(visits, cols, turns):
+    """Row after row, with the turns at the ends of even and of odd rows in between."""
+    rows = ["M".join(visits[first : first + cols]) for first in range(0, len(visits), cols)]
+    ends = [turns[row % 2] for row in range(len(rows) - 1)]
+    return "".join(row + end for row, end in zip(rows, [*ends, ""], strict=True))
 
 
 def cycle():

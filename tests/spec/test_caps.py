@@ -2,6 +2,7 @@
 
 import time
 
+import numpy as np
 import pytest
 from playing import agent, bare_world, play, start, task
 
@@ -293,6 +294,13 @@ def test_the_next_program_of_a_list_goes_on_where_the_last_one_stopped():
     assert (result.worlds.row.tolist(), result.worlds.col.tolist()) == ([3, 3], [3, 1])
     assert result.actions[:, 0].tolist() == [6, 4]
     assert result.completed.all()
+
+
+@pytest.mark.parametrize("number", [1, -2, 2**32], ids=["too large", "negative", "very large"])
+def test_a_list_with_a_number_that_no_program_has_is_refused(number):
+    setting, worlds = bare_world()
+    with pytest.raises(ConfigError):
+        rollout(setting, [program("move")], worlds, lists=np.array([[number]]))
 
 
 def test_an_aborted_program_does_not_keep_the_next_one_from_running():

@@ -12,7 +12,7 @@ from playing import EAST, MARKERS, NORTH, SOUTH, WALL, WEST, ZERO_FLAG, task
 from pomp.errors import ConfigError
 from pomp.karel.world import Map
 from pomp.streams import Purpose
-from pomp.tasks.catalog import TASKS
+from pomp.tasks.catalog import TASKS, find_task
 from pomp.tasks.engine import draw_starts, enumerate_starts
 
 DRAWN = 20_000
@@ -323,11 +323,10 @@ def test_the_probabilities_of_the_mazes_add_up_to_one(variant):
 def drawn(setting, seed=0, purpose=Purpose.EVALUATION):
     """How often each start is drawn, by its text."""
     worlds = draw_starts(setting, count=DRAWN, seed=seed, purpose=purpose)
-    signature = np.concatenate(
-        [worlds.cells & np.uint8(MARKERS | WALL), worlds.pose[:, None].view(np.uint8)], axis=1
-    )
-    _, first, counts = np.unique(signature, axis=0, return_index=True, return_counts=True)
-    return {worlds.to_text(world): int(n) for world, n in zip(first, counts, strict=True)}
+    shown = worlds.cells & np.uint8(MARKERS | WALL)
+    keys = [(row.tobytes(), int(pose)) for row, pose in zip(shown, worlds.pose, strict=True)]
+    example = dict(zip(keys, range(DRAWN), strict=True))
+    return {worlds.to_text(example[key]): count for key, count in Counter(keys).items()}
 
 
 def is_likely(counts, odds, sigmas=5.0):
@@ -417,6 +416,12 @@ def test_a_number_of_starts_below_one_is_refused():
         draw_starts(task("Maze"), count=0, seed=0)
 
 
+def test_a_seed_may_be_a_numpy_integer():
+    setting = task("Maze")
+    plain, numpys = (draw_starts(setting, count=5, seed=seed) for seed in (3, np.int64(3)))
+    assert plain.cells.tobytes() == numpys.cells.tobytes()
+
+
 def test_a_negative_seed_is_refused():
     with pytest.raises(ConfigError, match="-1"):
         draw_starts(task("Maze"), count=1, seed=-1)
@@ -494,9 +499,86 @@ def test_the_markers_of_a_clean_house_are_chosen_independently_of_each_other(var
     assert worst < 5
 
 
+def _moved(start, source, goal):
+    """A map with the markers of one cell moved to another."""
+    grid = start.grid.copy()
+    grid[goal], grid[source] = grid[source], 0
+    return Map.checked(grid, start.row, start.col, start.facing)
+
+
+def test_clean_house_knows_its_starts_although_it_cannot_list_them():
+    kind = find_task("CleanHouse")
+    start = houses("hprl").map_of(0)
+    marked = [cell for cell in markers(start) if cell != (2, 12)]
+    unmarked = [tuple(cell) for cell in np.argwhere(_house_mask("c") & (start.grid == 0)).tolist()]
+    assert kind.is_start(start)
+    assert kind.is_start(_moved(start, marked[0], unmarked[0]))
+    assert not kind.is_start(_moved(start, marked[0], (3, 10)))
+    assert not kind.is_start(_moved(start, marked[0], (12, 15)))
+    assert not kind.is_start(_moved(start, (2, 12), (2, 13)))
+    assert not kind.is_start(_moved(start, marked[0], marked[1]))
+    assert not kind.is_start(Map.checked(start.grid, 1, 13, NORTH))
+    assert not kind.is_start(Map.checked(start.grid, 2, 13, SOUTH))
+
+
 def test_clean_house_has_too_many_starts_to_list():
     with pytest.raises(ConfigError, match="CleanHouse"):
         enumerate_starts(task("CleanHouse"))
+
+
+# ---------------------------------------------------------------- other sizes
+
+
+def sized(name, height, width, variant=None):
+    return find_task(name).configure(variant=variant, size=(height, width))
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("StairClimber", 15), ("TopOff", 32), ("FourCorner", 8)]
+)
+def test_a_task_has_hprls_size_of_eight_too(name, count):
+    _, starts = enumerate_starts(sized(name, 8, 8))
+    assert len(starts) == count
+    assert sum(start.probability for start in starts) == 1
+
+
+def test_four_corner_starts_beside_the_corners_of_any_size():
+    _, starts = enumerate_starts(sized("FourCorner", 8, 10))
+    assert {pose(start.map) for start in starts} == {
+        *[(5, 8, NORTH), (5, 8, SOUTH), (6, 2, EAST), (6, 2, WEST)],
+        *[(2, 1, SOUTH), (2, 1, NORTH), (1, 7, WEST), (1, 7, EAST)],
+    }
+
+
+def test_a_larger_maze_is_a_tree_over_its_nodes():
+    worlds = draw_starts(sized("Maze", 12, 12), count=50, seed=0)
+    for world in range(50):
+        cells = _open_cells(worlds.map_of(world))
+        nodes = {(row, col) for row in range(2, 11, 2) for col in range(1, 11, 2)}
+        assert nodes <= cells
+        assert len(cells) == 25 + 24
+        assert _reachable(cells, (10, 1)) == cells
+
+
+def _reachable(cells, first):
+    found, pending = {first}, [first]
+    while pending:
+        row, col = pending.pop()
+        around = {(row - 1, col), (row + 1, col), (row, col - 1), (row, col + 1)} & cells - found
+        found |= around
+        pending += around
+    return found
+
+
+def test_the_rooms_of_a_wider_seesaw_are_a_third_of_it():
+    worlds = draw_starts(sized("Seesaw", 20, 26), count=1, seed=0)
+    rows = worlds.to_text().splitlines()
+    room, hall, wall = "." * 8, "." * 8, "#" * 8
+    assert rows[8] == f"#..m.....{wall}{room}#"
+    assert rows[9] == f"#{room}{hall}{room}#"
+    assert rows[10] == f"#>.......{hall}{room}#"
+    assert rows[11] == f"#{room}{wall}{room}#"
+    assert {row for index, row in enumerate(rows) if index not in range(8, 12)} == {"#" * 26}
 
 
 # ---------------------------------------------------------------- the paper's wording

@@ -5,6 +5,8 @@ from itertools import pairwise
 from pomp.dsl.syntax import Program, tokens_of
 from pomp.dsl.vocabulary import ACTION_TOKENS
 
+DEEPEST_INDENT = 40  # bodies nested deeper than this stand at the same margin
+
 _OPENERS = ("m(", "w(", "r(", "i(", "e(")
 _CLOSERS = ("m)", "w)", "r)", "i)", "e)")
 
@@ -27,7 +29,7 @@ def _indented(tokens: list[str]) -> str:
 
     def flush() -> None:
         if line:
-            lines.append("  " * depth + " ".join(line))
+            lines.append("  " * min(depth, DEEPEST_INDENT) + " ".join(line))
             line.clear()
 
     for token, following in pairwise([*tokens, ""]):

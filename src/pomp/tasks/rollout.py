@@ -11,6 +11,7 @@ from pomp._cuda import to_host
 from pomp._numba import launch, parts_for
 from pomp.dsl.bytecode import Code, compile_programs
 from pomp.dsl.syntax import Program
+from pomp.dsl.vocabulary import Action
 from pomp.errors import ConfigError, DeviceMemoryError
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
@@ -151,11 +152,14 @@ def act_on(
     check_worlds(setting, worlds)
     if worlds.device == "cuda":
         return act_cuda(setting, worlds, actions)
-    chosen = np.ascontiguousarray(actions, np.int64)
-    if chosen.shape != (len(worlds),):
-        raise ConfigError(f"{len(worlds)} worlds need as many actions, got shape {chosen.shape}")
-    if len(chosen) and not 0 <= chosen.min() <= chosen.max() <= 4:
+    given = np.asarray(actions)
+    if given.shape != (len(worlds),):
+        raise ConfigError(f"{len(worlds)} worlds need as many actions, got shape {given.shape}")
+    if len(given) and not (
+        np.issubdtype(given.dtype, np.integer) and 0 <= given.min() <= given.max() <= max(Action)
+    ):
         raise ConfigError("actions are numbers from 0 (move) to 4 (putMarker)")
+    chosen = np.ascontiguousarray(given, np.int64)
     rewards = np.empty(len(worlds), np.float64)
     act = kernels_of(setting.task).act_on_worlds
     parts = parts_for(len(worlds), threads, least=LEAST_WORLDS)
@@ -216,12 +220,13 @@ def as_lists(
     """Rows of program numbers as the kernels take them; None: each program is a row."""
     if lists is None:
         return np.arange(count, dtype=np.int32)[:, None]
-    rows = np.ascontiguousarray(lists, np.int32)
-    if rows.ndim != 2:
-        raise ConfigError(f"lists must be rows of program numbers, got shape {rows.shape}")
+    rows = np.asarray(lists)
+    if rows.ndim != 2 or (rows.size and not np.issubdtype(rows.dtype, np.integer)):
+        got = f"{rows.dtype} of shape {rows.shape}"
+        raise ConfigError(f"lists must be equally long rows of program numbers, got {got}")
     if rows.size and not -1 <= rows.min() <= rows.max() < count:
         raise ConfigError(f"lists hold numbers from 0 to {count - 1}, or -1 for none")
-    return rows
+    return np.ascontiguousarray(rows, np.int32)
 
 
 def check_worlds(setting: Setting, worlds: WorldBatch) -> None:
