@@ -2,7 +2,8 @@
 
     pomp run lawn:LAWN "DEF run m( WHILE c( frontIsClear c) w( pickMarker move w) pickMarker m)"
 
-run in this folder, or with it on PYTHONPATH.
+run in this folder, or with it on PYTHONPATH. Compiled code checks no array bounds; while writing a
+task, `POMP_CACHE_DIR=$(mktemp -d) NUMBA_BOUNDSCHECK=1 pomp run ...` does.
 """
 
 from fractions import Fraction

@@ -5,6 +5,7 @@ torch, CuPy and JAX share memory with the engine without a copy.
 """
 
 import ctypes
+import importlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -28,7 +29,7 @@ def load_cuda() -> Any:
         # numba-cuda up to 0.30 asks for an alias that NumPy 2.5 has dropped.
         setattr(np, "row_stack", np.vstack)  # noqa: B010 - the name is gone from NumPy's types
     try:
-        from numba import cuda
+        cuda: Any = importlib.import_module("numba.cuda")
     except ImportError as error:
         raise CudaError(
             f"CUDA cannot be used: {error}. Install 'pomp[cuda]', or numba-cuda and NumPy versions "
@@ -140,7 +141,10 @@ def blocks_for(threads: int) -> int:
 
 
 def as_launchable(
-    array: Any, name: str = "array", dtype: DTypeLike = None, shape: tuple[int, ...] | None = None
+    array: Any,
+    name: str = "array",
+    dtype: DTypeLike | None = None,
+    shape: tuple[int, ...] | None = None,
 ) -> Any:
     """What a kernel takes for an array from anywhere; never a copy.
 
@@ -197,9 +201,11 @@ _Managed._fields_ = (
 _EXPORTED: dict[int, object] = {}  # address of a struct -> what must live as long as it
 
 
-@_Deleter
 def _forget(managed: Any) -> None:
     _EXPORTED.pop(ctypes.addressof(managed.contents), None)
+
+
+_FORGET = _Deleter(_forget)
 
 
 def export_dlpack(
@@ -216,7 +222,7 @@ def export_dlpack(
     extents = (ctypes.c_int64 * max(len(shape), 1))(*shape)
     code, bits = _DL_CODES[dtype.kind], 8 * dtype.itemsize
     tensor = _Tensor(address, *device, len(shape), code, bits, 1, extents, None, 0)
-    managed = _Managed(tensor, None, _forget)
+    managed = _Managed(tensor, None, _FORGET)
     _EXPORTED[ctypes.addressof(managed)] = (managed, extents, owner)
     new: Callable[..., Any] = ctypes.pythonapi.PyCapsule_New
     new.restype = ctypes.py_object  # type: ignore[attr-defined]

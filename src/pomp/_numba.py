@@ -12,6 +12,7 @@ so processes that compile at the same time write the same files one after the ot
 import hashlib
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -27,6 +28,7 @@ import numba
 import numpy as np
 
 LOGGER = logging.getLogger("pomp")
+CODE_FOLDER = "pomp-code"  # within the cache folder: nothing but ours is in it
 KEPT_DIGESTS = 8  # folders of earlier sources that stay before the oldest is deleted
 
 _CONFIG: Any = numba.config
@@ -55,16 +57,28 @@ def cache_folder() -> Path:
     """The folder of this version's compiled code; made if need be, and always writable."""
     sources = sorted(_PACKAGE.rglob("*.py"))
     name = digest_of(*(source.read_bytes() for source in sources))
-    folder = _user_cache() / name
+    folder = _user_cache() / CODE_FOLDER / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        fallback = Path(tempfile.mkdtemp(prefix="pomp-"))
+        fallback = _temporary_folder(name)
         LOGGER.warning("cannot keep compiled code in %s (%s); using %s", folder, error, fallback)
         return fallback
     _prune(folder)
+    return folder
+
+
+def _temporary_folder(name: str) -> Path:
+    """A folder of this user's among the temporary files, the same for every process."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"pomp-{user}-{name}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if (
+        hasattr(os, "getuid") and folder.stat().st_uid != user
+    ):  # not ours: code must not come from it
+        return Path(tempfile.mkdtemp(prefix="pomp-"))
     return folder
 
 
@@ -81,10 +95,14 @@ def _user_cache() -> Path:
 
 def _prune(folder: Path) -> None:
     os.utime(folder)
-    others = [other for other in folder.parent.iterdir() if other.is_dir() and other != folder]
+    others = [other for other in folder.parent.iterdir() if _is_digest(other) and other != folder]
     others.sort(key=lambda other: other.stat().st_mtime, reverse=True)
     for other in others[KEPT_DIGESTS - 1 :]:
         shutil.rmtree(other, ignore_errors=True)
+
+
+def _is_digest(path: Path) -> bool:
+    return path.is_dir() and re.fullmatch("[0-9a-f]{16}", path.name) is not None
 
 
 class Kernel:
@@ -107,11 +125,16 @@ class Kernel:
             with _LOCK:
                 if self._dispatcher is None:
                     self._dispatcher = self._load()
-        known = len(getattr(self._dispatcher, "overloads", ()))
+        known = self._compiled()
         result = self._dispatcher(*args)
-        if len(getattr(self._dispatcher, "overloads", ())) != known:
+        if self._compiled() != known:
             self._seal()
         return result
+
+    def _compiled(self) -> int:
+        """How many argument types were compiled here, not loaded."""
+        stats = getattr(self._dispatcher, "stats", None)
+        return sum(stats.cache_misses.values()) if stats else 0
 
     def _load(self) -> Any:
         kept = [path for path in self._files() if path.suffix in (".nbi", ".nbc")]
@@ -194,10 +217,10 @@ def _is_sealed(path: Path) -> bool:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that readers see all of it or none."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(content)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        os.replace(file.name, path)
+        draft.write_bytes(content)
+        os.replace(draft, path)
     except OSError:
-        Path(file.name).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise

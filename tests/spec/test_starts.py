@@ -503,7 +503,7 @@ def _moved(start, source, goal):
     """A map with the markers of one cell moved to another."""
     grid = start.grid.copy()
     grid[goal], grid[source] = grid[source], 0
-    return Map.checked(grid, start.row, start.col, start.facing)
+    return Map(grid, start.row, start.col, start.facing)
 
 
 def test_clean_house_knows_its_starts_although_it_cannot_list_them():
@@ -517,8 +517,8 @@ def test_clean_house_knows_its_starts_although_it_cannot_list_them():
     assert not kind.is_start(_moved(start, marked[0], (12, 15)))
     assert not kind.is_start(_moved(start, (2, 12), (2, 13)))
     assert not kind.is_start(_moved(start, marked[0], marked[1]))
-    assert not kind.is_start(Map.checked(start.grid, 1, 13, NORTH))
-    assert not kind.is_start(Map.checked(start.grid, 2, 13, SOUTH))
+    assert not kind.is_start(Map(start.grid, 1, 13, NORTH))
+    assert not kind.is_start(Map(start.grid, 2, 13, SOUTH))
 
 
 def test_clean_house_has_too_many_starts_to_list():

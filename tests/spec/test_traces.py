@@ -33,13 +33,13 @@ def traced(body, text=CORRIDOR, **settings):
     ],
 )
 def test_coverage_is_the_share_of_conditions_and_answers_seen(body, share):
-    trace, code = traced(body)
-    assert trace.coverage(code)[0] == pytest.approx(share)
+    trace, _ = traced(body)
+    assert trace.coverage()[0] == pytest.approx(share)
 
 
 def test_coverage_is_undefined_without_a_condition():
-    trace, code = traced("move")
-    assert math.isnan(trace.coverage(code)[0])
+    trace, _ = traced("move")
+    assert math.isnan(trace.coverage()[0])
 
 
 @pytest.mark.parametrize("body", ["move move move turnLeft", "pickMarker turnLeft"])
@@ -66,3 +66,21 @@ def test_a_trace_shows_pose_and_cells_after_every_action():
     poses = trace.arrays.pose[0, :3]
     assert [(pose >> 2, pose & 3) for pose in poses.tolist()] == [(7, 1), (7, 1), (7, 0)]
     assert (trace.arrays.cells[0, :3, 7] & 15).tolist() == [0, 1, 1]
+
+
+def test_a_recorded_list_runs_all_its_programs():
+    setting, worlds = bare_world(CORRIDOR)
+    parts = ["DEF run m( move m)", "DEF run m( putMarker turnLeft m)"]
+    trace = record(setting, parts, worlds, lists=[[0, 1, 0]])
+    assert trace.arrays.length[0] == 4
+    assert trace.arrays.action[0, :4].tolist() == [0, 4, 1, 0]
+    assert trace.arrays.program[0, :4].tolist() == [0, 1, 1, 2]
+    assert trace.calls[0].tolist() == [2, 5, 2]
+
+
+def test_in_error_mode_a_failed_action_ends_the_whole_list():
+    setting, worlds = bare_world(CORRIDOR)
+    parts = ["DEF run m( pickMarker m)", "DEF run m( move m)"]
+    trace = record(setting, parts, worlds, lists=[[0, 1]], stop_on_error=True)
+    assert agent(trace.worlds)[:2] == (1, 1)
+    assert trace.ending[0, 1] == -1

@@ -11,12 +11,13 @@ import pytest
 from pomp.dsl.bytecode import compile_ids, compile_programs
 from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.errors import ConfigError
-from pomp.karel.reference import Stream
-from pomp.karel.rules import FLAG
+from pomp.errors import ConfigError, WorldError
+from pomp.karel.reference import Stream, World
+from pomp.karel.rules import FLAG, WALL, Facing
+from pomp.karel.world import Map
 from pomp.streams import Purpose, open_streams
 from pomp.tasks.catalog import TASKS, find_task
-from pomp.tasks.engine import draw_starts
+from pomp.tasks.engine import begin, draw_starts
 from pomp.tasks.reference import reference_task, run
 from pomp.tasks.rollout import act_on, advance, rollout
 
@@ -99,6 +100,49 @@ def test_engine_and_reference_agree_in_every_setting(task):
         lists = draw.integers(0, len(texts), (15, 4))
         compare(setting, texts, lists, starts=2, cap="calls220")
         compare(setting, texts, lists[:4], starts=2, cap="actions60")
+
+
+def edited(start, draw):
+    """A start with a few cells changed and the agent somewhere else."""
+    grid = start.grid.copy()
+    for _ in range(draw.integers(1, 5)):
+        row, col = draw.integers(1, grid.shape[0] - 1), draw.integers(1, grid.shape[1] - 1)
+        grid[row, col] = draw.choice([0, 0, 1, WALL])
+    free = np.argwhere(grid & WALL == 0)
+    row, col = free[draw.integers(len(free))]
+    return Map(grid, int(row), int(col), Facing(int(draw.integers(4))))
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_engine_and_reference_agree_from_maps_no_task_would_draw(task):
+    texts = [" ".join(LEAPS.decode(row)) for row in sample_programs(30, 8).tolist()] + MODES
+    draw = np.random.default_rng(3)
+    taken = 0
+    for variant in task.variants:
+        setting = task.configure(variant)
+        for start in [draw_starts(setting, 1, seed).map_of(0) for seed in range(12)]:
+            changed = edited(start, draw)
+            try:
+                worlds = begin(setting, [changed])
+            except WorldError:
+                continue
+            taken += 1
+            lists = draw.integers(0, len(texts), (4, 3))
+            result = rollout(setting, texts, worlds, lists=lists, cap="actions80", keep_worlds=True)
+            recorded = 255 if task.name in ("OneStroke", "InfHarvester") else 255 - FLAG
+            for q in range(4):
+                reference = reference_of(setting)
+                grid, size = changed.grid, changed.grid.shape
+                place = (changed.row, changed.col, int(changed.facing))
+                world = World.from_bytes(grid.tobytes(), *size, *place)
+                reference.begin(world, Stream(int(worlds.stream[0])))
+                run(reference, [texts[index] for index in lists[q]], "actions80")
+                cells = np.frombuffer(bytes(world.to_bytes()), np.uint8)
+                where = f"{variant}\n{changed.to_text()}\n{[texts[i] for i in lists[q]]}"
+                assert ((result.worlds.cells[q] ^ cells) & recorded == 0).all(), where
+                assert result.returns[q, 0] == pytest.approx(reference.value(), abs=1e-9), where
+                assert result.worlds.done[q] == reference.done, where
+    assert taken >= 3
 
 
 @pytest.mark.slow
@@ -200,7 +244,7 @@ def test_a_million_worlds_fit_into_300_megabytes():
         pytest.param(lambda s, w: draw_starts(s, 1, -1), "not be negative", id="negative seed"),
         pytest.param(
             lambda s, w: rollout(find_task("Seesaw").configure(), MODES[:1], w),
-            "not made for Seesaw",
+            "made for Seeder 8x8, not for Seesaw",
             id="worlds of another task",
         ),
     ],

@@ -91,13 +91,13 @@ def test_in_error_mode_an_impossible_action_ends_the_run(program, performed, end
 def test_coverage_counts_truth_values_of_conditions(program, coverage):
     setting, worlds = in_room()
     code = compile_programs([program])
-    assert record(setting, code, worlds).coverage(code)[0] == coverage
+    assert record(setting, code, worlds).coverage()[0] == coverage
 
 
 def test_coverage_of_a_program_without_conditions_is_undefined():
     setting, worlds = in_room()
     code = compile_programs(["DEF run m( move m)"])
-    assert np.isnan(record(setting, code, worlds).coverage(code)[0])
+    assert np.isnan(record(setting, code, worlds).coverage()[0])
 
 
 def test_actions_past_the_room_of_a_trace_are_performed_but_not_kept():

@@ -1,8 +1,10 @@
 """Steps per second of the environments, beside MiniGrid on the same machine."""
 
+import importlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -39,10 +41,9 @@ def measure_env(*, cuda: bool) -> EnvSpeed:
 
 def _rate_minigrid() -> float | None:
     try:
-        import minigrid
+        importlib.import_module("minigrid").register_minigrid_envs()
     except ImportError:
         return None
-    minigrid.register_minigrid_envs()
     return _rate(
         lambda: gym.make_vec(
             "MiniGrid-Empty-8x8-v0", num_envs=PEER_WORLDS, vectorization_mode="sync"
@@ -52,7 +53,9 @@ def _rate_minigrid() -> float | None:
     )
 
 
-def _rate(make: Callable[[], gym.vector.VectorEnv], worlds: int, actions: int) -> float:  # type: ignore[type-arg]  # any environment
+def _rate(
+    make: Callable[[], gym.vector.VectorEnv[Any, Any, Any]], worlds: int, actions: int
+) -> float:
     env = make()
     env.reset(seed=0)
     chosen = np.random.default_rng(0).integers(0, actions, (256, worlds))

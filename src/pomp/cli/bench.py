@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from pomp.cli.progress import Progress
+from pomp.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,9 @@ class Bench:
     def _for_tasks(self, measure: Callable[[Any], Any]) -> dict[str, Any]:
         from pomp.tasks.catalog import TASKS, find_task
 
+        for name in self.task:
+            if ":" in name:
+                raise ConfigError(f"bench knows the fifteen tasks, not '{name}'")
         tasks = tuple(find_task(name) for name in self.task) or TASKS
         progress = Progress("bench", len(tasks))
         table = {}

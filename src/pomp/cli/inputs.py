@@ -16,7 +16,7 @@ def read_program(argument: str) -> str:
     Raises:
         ConfigError: no such file, not UTF-8, or far too long for a program.
     """
-    if argument.lstrip().startswith("DEF"):
+    if argument.split(maxsplit=1)[:1] == ["DEF"]:
         return argument
     if argument == "-":
         content, name = sys.stdin.buffer.read(MAX_BYTES + 1), "standard input"
@@ -32,6 +32,8 @@ def read_map(path: str) -> str:
 
 def _read_file(path: str, hint: str) -> bytes:
     try:
+        if not path:
+            raise FileNotFoundError(2, "no name given")
         with Path(path).open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:

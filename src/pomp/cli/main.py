@@ -1,5 +1,6 @@
 """The `pomp` command."""
 
+import errno
 import logging
 import os
 import sys
@@ -25,7 +26,10 @@ Command = (
     | Annotated[Conformance, subcommand("conformance")]
     | Annotated[Bench, subcommand("bench")]
 )
-_DESCRIPTION = "Program machine policies: state machines whose modes are readable Karel programs."
+_DESCRIPTION = (
+    "Program machine policies: state machines whose modes are readable Karel programs. "
+    "pomp --version prints the version."
+)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -36,14 +40,14 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(0)
     logging.basicConfig(format="pomp: %(message)s", stream=sys.stderr)
     logging.getLogger("pomp").setLevel(logging.INFO)
-    command = tyro.cli(
-        Command,
-        prog="pomp",
-        description=_DESCRIPTION,
-        args=given,
-        config=(FlagCreatePairsOff,),
-    )
     try:
+        command = tyro.cli(
+            Command,
+            prog="pomp",
+            description=_DESCRIPTION,
+            args=given,
+            config=(FlagCreatePairsOff,),
+        )
         status = command.run()
         sys.stdout.flush()
     except PompError as error:
@@ -52,6 +56,17 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         status = 130
     except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         status = 0
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO):
+            raise
+        _drop_output()
+        print(f"pomp: cannot write the output: {error.strerror}", file=sys.stderr)
+        status = 2
     sys.exit(status)
+
+
+def _drop_output() -> None:
+    """Let nothing more reach standard output, not even what is still in its buffer."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

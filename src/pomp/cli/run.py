@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_STARTS_ASKED = 10_000_000
 MAX_FRAMES = 1_000  # of an animation
-_CHUNK = 100_000  # starts run at once
+_CHUNK, _CHUNK_ACTIONS = 100_000, 200_000_000  # starts, and actions at most, run at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Run:
     program: Annotated[Positional[str], arg(metavar="PROGRAM|FILE|-")]
     """The program's text (it begins with DEF), a file, or - for standard input."""
     cap: str = "calls220"
-    """How long the program may run: calls220, calls500 or actionsN."""
+    """How long the program may run: callsN (calls220, calls500) or actionsN."""
     variant: Annotated[str | None, arg(metavar="VARIANT")] = None
     """The task's variant; see `pomp tasks`."""
     option: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
@@ -53,7 +53,7 @@ class Run:
     threads: Annotated[int | None, arg(metavar="N")] = None
     """CPU threads (default: all); the result does not depend on it."""
     world: Annotated[str | None, arg(metavar="FILE")] = None
-    """Start from the map in this file."""
+    """Start from the map in this file: # wall, . free, 1-9 markers, ^>v< agent (nesw: on one)."""
     gif: Annotated[str | None, arg(metavar="FILE")] = None
     """Write an animation of the first start to this file."""
     trace: bool = False
@@ -150,8 +150,9 @@ class Run:
         start = Map.from_text(read_map(self.world)) if self.world else None
         results, first_world = [], None
         progress = Progress("starts", self.starts)
-        for first in range(0, self.starts, _CHUNK):
-            count = min(_CHUNK, self.starts - first)
+        chunk = min(max(_CHUNK_ACTIONS // limits.limit, 1), _CHUNK)
+        for first in range(0, self.starts, chunk):
+            count = min(chunk, self.starts - first)
             streams = open_streams(Purpose.EVALUATION, self.seed, worlds=count, first=first)
             given = [start] * count if start else None
             worlds = begin(setting, given, streams) if given else reset(setting, streams)
@@ -219,8 +220,10 @@ def _summarise(
 
 
 def _print_summary(setting: "Setting", limits: "Cap", summary: dict[str, Any]) -> None:
+    from pomp.cli.tasks import show
+
     returns, actions = summary["returns"], summary["actions"]
-    chosen = "".join(f" {name}={value}" for name, value in summary["options"].items())
+    chosen = "".join(f" {name}={show(value)}" for name, value in summary["options"].items())
     size = f"{setting.height}x{setting.width}"
     scale = f" x{setting.scale}" if setting.scale > 1 else ""
     print(f"{setting.task.name}{scale} ({setting.variant}{chosen}, {size}, {limits})")
@@ -229,9 +232,10 @@ def _print_summary(setting: "Setting", limits: "Cap", summary: dict[str, Any]) -
     share = f" ({summary['mean'] / ceiling:.0%} of the ceiling {ceiling:g})" if ceiling else ""
     print(f"{kind} {summary['mean']:.6f}{share}")
     print(
-        f"{len(returns)} starts: returns {min(returns):.6f} to {max(returns):.6f}, "
+        f"{len(returns)} start{'s' if len(returns) > 1 else ''}: "
+        f"returns {min(returns):.6f} to {max(returns):.6f}, "
         f"{sum(actions) / len(actions):.1f} actions on average, "
-        f"{sum(summary['completed'])} runs completed"
+        f"{sum(summary['completed'])} completed"
     )
 
 
@@ -270,22 +274,30 @@ def _print_trace(rows: list[dict[str, Any]]) -> None:
 
 
 def _animate(setting: "Setting", first: "WorldBatch", trace: "Trace", path: Path) -> None:
+    from PIL.Image import Image
+
     from pomp.karel.render import draw_map, save_gif
     from pomp.karel.world import WorldBatch
 
     name, arrays = setting.task.name, trace.arrays
     length = min(int(arrays.length[0]), MAX_FRAMES)
-    frames = [draw_map(first.map_of(0), caption=f"{name}: start")]
     total = 0.0
     progress = Progress("frames", length)
-    for place in range(length):
+
+    def draw(place: int) -> Image:
+        nonlocal total
+        if place < 0:
+            return draw_map(first.map_of(0), caption=f"{name}: start")
         world = WorldBatch(
-            first.height, first.width, arrays.cells[:, place], arrays.pose[:, place],
+            first.task, first.height, first.width, arrays.cells[:, place], arrays.pose[:, place],
             first.memory, first.stream,
         )  # fmt: skip
         total += float(arrays.reward[0, place])
-        caption = f"{name}: action {place + 1}, reward {total:+.3f}"
-        frames.append(draw_map(world.map_of(0), caption=caption))
         progress.step(parts=1)
-    progress.close()
-    save_gif(frames, path)
+        caption = f"{name}: action {place + 1}, return {total:+.3f}"
+        return draw_map(world.map_of(0), caption=caption)
+
+    try:
+        save_gif((draw(place) for place in range(-1, length)), path)
+    finally:
+        progress.close()

@@ -14,6 +14,7 @@ added to the first instruction of the block and charged with it.
     23     jump                              (over an ELSE)
     24     charge and jump                   (over the body of REPEAT R=0)
     25     end of the program
+    26     what stands in for ids that are no program
 
 Up to `REPEAT` an operation is refused once the budget is spent; those after it are not nodes of
 the published executor and are free.
@@ -36,6 +37,7 @@ from pomp.dsl.vocabulary import ACTION_OF_TOKEN, LEAPS, PERCEPTION_OF_TOKEN, Per
 from pomp.errors import ConfigError
 
 TEST, BACK, REPEAT, AGAIN, JUMP, SKIP, STOP = 5, 13, 21, 22, 23, 24, 25
+NO_PROGRAM = 26
 NEGATED = 4  # added to a perception's number in a condition
 
 ARGUMENT_SHIFT, COST_SHIFT = 5, 19
@@ -66,7 +68,7 @@ class Code:
     """Compiled programs.
 
     Attributes:
-        instructions: `[P, L]` uint32; an invalid program is a lone `STOP`.
+        instructions: `[P, L]` uint32; ids that are no program are a lone `NO_PROGRAM`.
         valid: `[P]` bool: the ids were a program.
         depth: how many loop counters the deepest of them needs.
         source: `[P, L]` int16: the token each instruction comes from (for traces), or `[0, 0]`.
@@ -160,7 +162,7 @@ def _compile_batch(
         valid[p] = needed >= 0
         depth[p] = max(needed, 0)
         if needed < 0:
-            code[p, 0] = STOP
+            code[p, 0] = NO_PROGRAM
 
 
 @scalar

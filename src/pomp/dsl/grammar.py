@@ -19,8 +19,6 @@ ACTION, PERCEPTION, COUNT = "<action>", "<perception>", "<count>"
 
 MAX_TOKENS = 4096
 """Longest program in text form, `DEF` included."""
-MAX_DECODED = 45
-"""Most tokens a decoder writes after `DEF`."""
 
 
 @dataclass(frozen=True)

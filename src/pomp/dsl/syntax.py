@@ -118,4 +118,6 @@ def tokens_of(node: Node) -> list[str]:
             parts = iter([getattr(item, part.name) for part in fields(item)])  # type: ignore[arg-type]  # every Node is a dataclass
             symbols = FORM_OF[type(item)].symbols
             pending.extend(reversed([next(parts) if s[0] == "<" else s for s in symbols]))
+        else:
+            raise TypeError(f"expected a part of a program, got a {type(item).__name__}")
     return tokens

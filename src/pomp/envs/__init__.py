@@ -1,5 +1,7 @@
 """Gymnasium environments; importing this package registers the fifteen ids."""
 
+from typing import Any
+
 from pomp.envs.karel_env import KarelEnv
 from pomp.envs.option_env import ProgramOptionEnv, ProgramOptionVectorEnv
 from pomp.envs.registration import register_envs
@@ -17,7 +19,7 @@ __all__ = [
 register_envs()
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name == "KarelTorchEnv":  # brings torch with it
         from pomp.envs.torch_env import KarelTorchEnv
 

@@ -45,8 +45,8 @@ class KarelEnv(gym.Env[NDArray[np.uint8], int]):
     ) -> None:
         self.setting = configure(task, variant, options, size, scale)
         self.render_mode = check_render_mode(render_mode)
-        self.observation_space = world_space(self.setting, channels)
-        self.action_space = gym.spaces.Discrete(len(Action))  # type: ignore[assignment]  # np.int64 is an int here
+        self.observation_space: gym.spaces.Space[Any] = world_space(self.setting, channels)
+        self.action_space: gym.spaces.Space[Any] = gym.spaces.Discrete(len(Action))
         self._channels = channels
         self._episodes = Episodes(self.setting, 1, _NEVER, threads=1)
 

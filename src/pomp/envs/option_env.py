@@ -169,8 +169,8 @@ class ProgramOptionEnv(gym.Env[dict[str, NDArray[Any]], int]):
         self._worlds = ProgramOptionVectorEnv(task, programs, num_envs=1, threads=1, **settings)
         self.setting = self._worlds.setting
         self.render_mode = self._worlds.render_mode
-        self.observation_space = self._worlds.single_observation_space  # type: ignore[assignment]  # a Dict space of this form
-        self.action_space = self._worlds.single_action_space  # type: ignore[assignment]  # np.int64 is an int here
+        self.observation_space = self._worlds.single_observation_space
+        self.action_space = self._worlds.single_action_space
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -13,7 +13,7 @@ from pomp.envs.episodes import Episodes, configure, streams_of, world_space
 from pomp.errors import ConfigError, CudaError, EnvironmentMisuseError
 from pomp.karel.observation import observe
 from pomp.karel.world import WorldBatch
-from pomp.tasks.engine import cuda_kernels_of, reset
+from pomp.tasks.engine import cuda_kernels_of, empty_worlds, reset
 from pomp.tasks.task import Setting, Task
 
 CHECK_EVERY = 64  # steps between looks at whether some action was out of range
@@ -73,7 +73,7 @@ class KarelTorchEnv:
             self._planes[:] = torch.from_numpy(self._episodes.observe(self._channels))
             return self._planes
         fresh = reset(self.setting, streams, "cuda")
-        for mine, theirs in zip(self._worlds.arrays, fresh.arrays, strict=True):
+        for mine, theirs in zip(self._state, fresh.arrays, strict=True):
             mine.copy_(torch.as_tensor(theirs, device=self.device))
         self._is_over.zero_()
         observe(self._worlds, self._channels, self._planes)
@@ -131,9 +131,9 @@ class KarelTorchEnv:
 
         cuda = load_cuda()
         count, size = self.num_envs, self.setting.height * self.setting.width
-        empty = WorldBatch.empty(count, self.setting.height, self.setting.width, self.setting.slots)
-        state = (torch.from_numpy(array).to(self.device) for array in empty.arrays)
-        self._worlds = WorldBatch(empty.height, empty.width, *state)
+        empty = empty_worlds(self.setting, count)
+        self._state: list[Any] = [torch.from_numpy(array).to(self.device) for array in empty.arrays]
+        self._worlds = WorldBatch(empty.task, empty.height, empty.width, *self._state)
         self._is_over = torch.ones(count, dtype=torch.bool, device=self.device)
         exact = torch.zeros(count, dtype=torch.float64, device=self.device)
         rules = torch.from_numpy(self.setting.rules).to(self.device)
@@ -152,7 +152,7 @@ class KarelTorchEnv:
             observe_cells[blocks_for(count * size), THREADS, stream](*arrays[1:3], planes)
             self._rewards.copy_(exact)
 
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # compiles; every world is over, so this draws starts only
             launch()

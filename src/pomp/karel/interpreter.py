@@ -38,9 +38,11 @@ class Ending(IntEnum):
     """Its budget was spent, or it was in a loop that could never end."""
     REFUSED = 2
     """In error mode: an impossible action."""
+    INVALID = 3
+    """It was no program at all."""
 
 
-_COMPLETED, _CAPPED, _REFUSED = (int(ending) for ending in Ending)
+_COMPLETED, _CAPPED, _REFUSED, _INVALID = (int(ending) for ending in Ending)
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,9 @@ class Cap:
         """
         match = re.fullmatch(r"(calls|actions)([0-9]{1,7})", text)
         if not match or not 1 <= int(match[2]) <= MOST_STEPS:
-            expected = f"calls220, calls500 or actionsN with N from 1 to {MOST_STEPS}"
+            expected = f"callsN (calls220, calls500) or actionsN with N from 1 to {MOST_STEPS}"
             raise ConfigError(f"unknown cap '{text}': expected {expected}")
         return cls(by_calls=match[1] == "calls", limit=int(match[2]))
-
-    @property
-    def most_actions(self) -> int:
-        """No execution performs more actions than this (each costs a call or more)."""
-        return self.limit
 
     def __str__(self) -> str:
         return f"{'calls' if self.by_calls else 'actions'}{self.limit}"
@@ -125,7 +122,8 @@ def run_program(  # noqa: C901 - one loop over all operations, inlined as a whol
     while True:
         instruction = code[pc]
         operation = instruction & OPERATION_MASK
-        if operation == STOP:
+        if operation >= STOP:
+            ending = _COMPLETED if operation == STOP else _INVALID
             break
         spent += (instruction >> COST_SHIFT) if by_calls else (operation <= PUT)
         # Beyond REPEAT stand the jumps, no nodes of the published executor: they check nothing, and

@@ -1,17 +1,18 @@
 """World -> image: headless, at any size; animations as GIF."""
 
-import os
-import tempfile
 from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
+from pomp._numba import write_atomically
 from pomp.errors import OutputError
 from pomp.karel.rules import COUNT, WALL
 from pomp.karel.world import Map
 
 CELL = 32  # pixels a side
+LARGEST_PICTURE = 704  # pixels, where the size of a cell is left to us
 MILLISECONDS = 90  # a frame
 
 _GROUND, _LINE, _WALL = (250, 249, 245), (226, 223, 214), (58, 64, 76)
@@ -20,15 +21,16 @@ _AGENT, _CAPTION = (29, 111, 184), (58, 64, 76)
 _OVERSAMPLING = 4  # drawn this much larger, then reduced: smooth edges
 
 
-def draw_map(world: Map, cell: int = CELL, caption: str = "") -> Image.Image:
+def draw_map(world: Map, cell: int | None = None, caption: str = "") -> Image.Image:
     """A picture of a world.
 
     Args:
         world: walls, markers, agent.
-        cell: pixels per cell.
+        cell: pixels per cell; None: 32, or less for a large world.
         caption: a line of text below; empty: none.
     """
     height, width = world.grid.shape
+    cell = cell or max(4, min(CELL, LARGEST_PICTURE // max(height, width)))
     unit = cell * _OVERSAMPLING
     picture = Image.new("RGB", (width * unit, height * unit), _GROUND)
     pen = ImageDraw.Draw(picture)
@@ -95,10 +97,9 @@ def save_gif(frames: Iterable[Image.Image], path: Path, milliseconds: int = MILL
     first, *rest = (frame.quantize(64, dither=Image.Dither.NONE) for frame in frames)
     durations = [milliseconds] * (1 + len(rest))
     durations[0] = durations[-1] = 10 * milliseconds
+    content = BytesIO()
+    first.save(content, "GIF", save_all=True, append_images=rest, duration=durations, loop=0)
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".gif", delete=False) as file:
-            first.save(file, "GIF", save_all=True, append_images=rest, duration=durations, loop=0)
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, path)
+        write_atomically(path, content.getvalue())
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error.strerror or error}") from error

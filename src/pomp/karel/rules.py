@@ -128,7 +128,7 @@ def act(cells, rules, pose, action):
 
 @scalar
 def is_impossible(cells, rules, pose, action):
-    """Whether an action would change nothing: a blocked move, nothing to pick, no room to put."""
+    """Whether an action cannot be carried out: a blocked move, nothing to pick, no room to put."""
     if action == MOVE:
         return cells[ahead(rules, pose)] & WALL != 0
     if action == PICK:

@@ -1,6 +1,6 @@
 """Worlds as values: batches of them in arrays, and single ones as text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,17 @@ class Map:
     col: int
     facing: Facing
 
+    def __post_init__(self) -> None:
+        grid, row, col = self.grid, self.row, self.col
+        if grid.ndim != 2 or min(grid.shape) < SMALLEST or max(grid.shape) > LARGEST:
+            size = "x".join(map(str, grid.shape))
+            raise WorldError(f"a map has {SMALLEST} to {LARGEST} rows and columns, got {size}")
+        ring = np.concatenate([grid[0], grid[-1], grid[:, 0], grid[:, -1]])
+        if not np.all(ring & WALL):
+            raise WorldError("the outer ring of a map must be walls ('#')")
+        if not (0 < row < len(grid) - 1 and 0 < col < grid.shape[1] - 1) or grid[row, col] & WALL:
+            raise WorldError(f"the agent must stand on a free cell, got row {row}, column {col}")
+
     @classmethod
     def from_text(cls, text: str) -> "Map":
         """Read a map.
@@ -65,17 +76,7 @@ class Map:
                         agents.append((row, col, Facing(signs.index(sign))))
         if len(agents) != 1:
             raise WorldError(f"a map has one agent, one of '^>v<nesw', got {len(agents)}")
-        return cls.checked(grid, *agents[0])
-
-    @classmethod
-    def checked(cls, grid: NDArray[np.uint8], row: int, col: int, facing: int) -> "Map":
-        """A map, if the ring is wall and the agent stands on a free cell inside it."""
-        ring = np.concatenate([grid[0], grid[-1], grid[:, 0], grid[:, -1]])
-        if not np.all(ring & WALL):
-            raise WorldError("the outer ring of a map must be walls ('#')")
-        if not (0 < row < len(grid) - 1 and 0 < col < grid.shape[1] - 1) or grid[row, col] & WALL:
-            raise WorldError(f"the agent must stand on a free cell, got row {row}, column {col}")
-        return cls(grid, row, col, Facing(facing))
+        return cls(grid, *agents[0])
 
     def to_text(self) -> str:
         """The map as text; `from_text` reads it back unless the agent stands on two or more."""
@@ -113,6 +114,7 @@ class WorldBatch:
     """The states of B worlds of one size.
 
     Attributes:
+        task: the name of the task they were made for.
         height: rows.
         width: columns.
         cells: `[B, H * W]` uint8, the bytes of `pomp.karel.rules`.
@@ -121,6 +123,7 @@ class WorldBatch:
         stream: `[B]` uint64, the random streams.
     """
 
+    task: str
     height: int
     width: int
     cells: NDArray[np.uint8]
@@ -129,9 +132,10 @@ class WorldBatch:
     stream: NDArray[np.uint64]
 
     @classmethod
-    def empty(cls, worlds: int, height: int, width: int, slots: int) -> "WorldBatch":
+    def empty(cls, task: str, worlds: int, height: int, width: int, slots: int) -> "WorldBatch":
         """Room for so many worlds, all zero."""
         return cls(
+            task,
             height,
             width,
             np.zeros((worlds, height * width), np.uint8),
@@ -143,17 +147,23 @@ class WorldBatch:
     def __len__(self) -> int:
         return len(self.pose)
 
+    def _with(self, arrays: Iterable[Any]) -> "WorldBatch":
+        """A batch of the same kind with other arrays."""
+        return WorldBatch(self.task, self.height, self.width, *arrays)
+
     def room(self, worlds: int) -> "WorldBatch":
         """Uninitialised room for so many worlds of this kind, on the same device."""
         make: Any = room if self.device == "cuda" else np.empty
         shapes = ((worlds, *array.shape[1:]) for array in self.arrays)
         parts = (make(shape, array.dtype) for shape, array in zip(shapes, self.arrays, strict=True))
-        return WorldBatch(self.height, self.width, *parts)
+        return self._with(parts)
 
     def joined(self, other: "WorldBatch") -> "WorldBatch":
         """Two batches on the CPU, one behind the other."""
         pairs = zip(self.arrays, other.arrays, strict=True)
-        return WorldBatch(self.height, self.width, *(np.concatenate(pair) for pair in pairs))
+        return WorldBatch(
+            self.task, self.height, self.width, *(np.concatenate(pair) for pair in pairs)
+        )
 
     @property
     def device(self) -> str:
@@ -165,7 +175,9 @@ class WorldBatch:
         if check_device(device) == self.device:
             return self
         move: Any = to_device if device == "cuda" else to_host
-        return WorldBatch(self.height, self.width, *(move(array) for array in self.arrays))
+        return WorldBatch(
+            self.task, self.height, self.width, *(move(array) for array in self.arrays)
+        )
 
     @property
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
@@ -208,7 +220,7 @@ class WorldBatch:
             return self.to("cpu").take(indices).to("cuda")
         chosen = np.asarray(indices, np.intp)
         parts = (np.ascontiguousarray(array[chosen]) for array in self.arrays)
-        return WorldBatch(self.height, self.width, *parts)
+        return self._with(parts)
 
     def copy(self) -> "WorldBatch":
         """An independent copy."""

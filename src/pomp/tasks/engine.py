@@ -1,11 +1,13 @@
 """The compiled kernels of a setting: written, loaded and called here and nowhere else."""
 
-import importlib
 import importlib.util
+import re
 import sys
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from pomp._cuda import THREADS, as_launchable, blocks_for, load_cuda, to_device
 from pomp._numba import cache_folder, digest_of, write_atomically
 from pomp.errors import ConfigError, WorldError
+from pomp.karel.rules import CAP, COUNT
 from pomp.karel.world import Map, WorldBatch
 from pomp.streams import Purpose, open_streams
 from pomp.tasks.task import Setting, Start, Task
@@ -44,21 +47,17 @@ def _cuda_kernels(task: Task, cells: int, slots: int, depth: int) -> ModuleType:
 
 def _fill_in(template: str, task: Task, *replacements: tuple[str, str]) -> ModuleType:
     """Write a template's copy for a task into the cache folder and import it."""
-    functions = (task.begin, task.lay_out, task.step)
-    module = sys.modules[functions[0].__module__]
-    source_file = getattr(module, "__file__", None)
-    if source_file is None or module.__name__ == "__main__":
-        raise ConfigError(f"task {task.name} must be defined in a module that can be imported")
-    aliases = ", ".join(
-        f"{function.__name__} as {wanted}" if function.__name__ != wanted else wanted
-        for function, wanted in zip(functions, ("begin", "lay_out", "step"), strict=True)
+    functions = {"begin": task.begin, "lay_out": task.lay_out, "step": task.step}
+    imports = "\n".join(
+        f"from {_module_of(function).__name__} import {function.__name__} as {name}"
+        for name, function in functions.items()
     )
     source = Path(__file__).with_name(f"{template}.py").read_text()
-    for old, new in ((_TASK_IMPORT, f"from {module.__name__} import {aliases}"), *replacements):
+    for old, new in ((_TASK_IMPORT, imports), *replacements):
         assert source.count(old) == 1
         source = source.replace(old, new)
-    digest = digest_of(source.encode(), Path(source_file).read_bytes())
-    name = f"{task.name.lower()}_{digest}"
+    digest = digest_of(source.encode(), *_sources_of(list(functions.values())))
+    name = f"{re.sub('[^a-z0-9]', '', task.name.lower())}_{digest}"
     path = cache_folder() / f"{name}.py"
     if not path.exists() or path.read_bytes() != source.encode():
         write_atomically(path, source.encode())
@@ -71,9 +70,42 @@ def _fill_in(template: str, task: Task, *replacements: tuple[str, str]) -> Modul
     return kernels
 
 
+def _module_of(function: Callable[..., Any]) -> ModuleType:
+    """The module a task's function can be imported from."""
+    module = sys.modules[function.__module__]
+    is_there = getattr(module, function.__name__, None) is function
+    if not is_there or not getattr(module, "__file__", None) or module.__name__ == "__main__":
+        raise ConfigError(
+            f"a task's function must stand at the top of a module that can be imported, "
+            f"'{function.__name__}' of '{module.__name__}' does not"
+        )
+    return module
+
+
+def _sources_of(functions: list[Callable[..., Any]]) -> list[bytes]:
+    """The files outside this package that the functions' code comes from, theirs and imported."""
+    files: dict[str, bytes] = {}
+    pending = [getattr(function, "py_func", function) for function in functions]
+    while pending:
+        function = pending.pop()
+        path = function.__code__.co_filename
+        if function.__module__.split(".")[0] == "pomp" or path in files:
+            continue
+        files[path] = Path(path).read_bytes()
+        for value in function.__globals__.values():
+            if callable(getattr(value, "py_func", None)):
+                pending.append(value.py_func)
+    return [files[path] for path in sorted(files)]
+
+
+def empty_worlds(setting: Setting, count: int) -> WorldBatch:
+    """Room for so many worlds of a setting, all zero."""
+    return WorldBatch.empty(setting.task.name, count, setting.height, setting.width, setting.slots)
+
+
 def reset(setting: Setting, streams: NDArray[np.uint64], device: str = "cpu") -> WorldBatch:
     """Fresh worlds, one per stream; each draws its start from its own stream."""
-    worlds = WorldBatch.empty(len(streams), setting.height, setting.width, setting.slots)
+    worlds = empty_worlds(setting, len(streams))
     worlds.stream[:] = streams
     worlds = worlds.to(device)
     if device == "cuda":
@@ -104,13 +136,17 @@ def draw_starts(
     return reset(setting, open_streams(purpose, seed, worlds=count), device)
 
 
-def begin(setting: Setting, maps: list[Map], streams: NDArray[np.uint64]) -> WorldBatch:
-    """Worlds that start from given maps.
+def begin(
+    setting: Setting, maps: Sequence[Map], streams: NDArray[np.uint64] | None = None
+) -> WorldBatch:
+    """Worlds that start from given maps; without streams, from those of seed 0.
 
     Raises:
         WorldError: a map has the wrong size, or the task cannot start there.
     """
-    worlds = WorldBatch.empty(len(maps), setting.height, setting.width, setting.slots)
+    if streams is None:
+        streams = open_streams(Purpose.EVALUATION, 0, worlds=len(maps))
+    worlds = empty_worlds(setting, len(maps))
     worlds.stream[:] = streams
     for index, start in enumerate(maps):
         if start.grid.shape != (setting.height, setting.width):
@@ -124,6 +160,9 @@ def begin(setting: Setting, maps: list[Map], streams: NDArray[np.uint64]) -> Wor
 
 def take_up(setting: Setting, worlds: WorldBatch) -> WorldBatch:
     """Let the task begin on worlds whose cells and poses are set; in place."""
+    most = setting.task.most_shown or int(setting.rules[CAP])
+    if (worlds.cells & COUNT).max(initial=0) > most:
+        raise WorldError(f"{setting.task.name} ({setting.variant}) has at most {most} on a cell")
     is_usable = np.zeros(len(worlds), np.bool_)
     kernels_of(setting.task).begin_worlds(
         setting.rules, worlds.cells, worlds.pose, worlds.memory, is_usable

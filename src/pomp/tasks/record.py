@@ -15,14 +15,12 @@ from pomp.dsl.bytecode import (
     REPEAT,
     TEST,
     Code,
-    compile_programs,
 )
-from pomp.dsl.syntax import Program
 from pomp.errors import ConfigError
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.tasks.engine import kernels_of
-from pomp.tasks.rollout import DEFAULT_CAP, as_lists, check_worlds
+from pomp.tasks.rollout import DEFAULT_CAP, Programs, as_code, as_lists, check_worlds
 from pomp.tasks.task import Setting
 
 
@@ -55,21 +53,32 @@ class Trace:
         calls: `[B, M]`: the call counter at the end of each program of the list.
         ending: `[B, M]`: why each program stopped, an `Ending`; -1: it was not run.
         worlds: the final states.
+        code: the programs.
+        programs: `[B, M]`: which of them each lane ran, -1: none.
     """
 
     arrays: TraceArrays
     calls: NDArray[np.int32]
     ending: NDArray[np.int32]
     worlds: WorldBatch
+    code: Code
+    programs: NDArray[np.int32]
 
-    def coverage(self, code: Code, place: int = 0, program: int = 0) -> NDArray[np.float64]:
+    def coverage(self, place: int = 0) -> NDArray[np.float64]:
         """`[B]`: share of (condition, truth value) pairs seen; NaN for a program without any.
 
         Args:
-            code: the programs that were run.
-            place: the place in the list.
-            program: which program of `code` stood there.
+            place: the place in the lists whose programs are meant.
         """
+        shares = np.full(len(self.worlds), np.nan)
+        for program in np.unique(self.programs[:, place]):
+            if program >= 0:
+                lanes = self.programs[:, place] == program
+                shares[lanes] = self._coverage(int(program), place)[lanes]
+        return shares
+
+    def _coverage(self, program: int, place: int) -> NDArray[np.float64]:
+        code = self.code
         operations = code.instructions[program] & OPERATION_MASK
         tests = np.flatnonzero((operations >= TEST) & (operations < BACK))
         if len(tests) == 0:
@@ -88,7 +97,7 @@ def _entry_of(instructions: NDArray[np.uint32], back: int) -> int:
 
 def record(
     setting: Setting,
-    programs: Code | Sequence[Program | str],
+    programs: Programs,
     worlds: WorldBatch,
     *,
     lists: NDArray[np.integer] | Sequence[Sequence[int]] | None = None,
@@ -110,12 +119,15 @@ def record(
         most_actions: rows kept per lane; further actions are performed but not kept. None: as
             many as the cap allows.
         keep_cells: keep the cells after every action too.
-        stop_on_error: an action that would change nothing ends the run (training data).
+        stop_on_error: an action that cannot be carried out (a blocked move, nothing to pick, no
+            room to put) is not performed and ends the run (training data).
     """
     check_worlds(setting, worlds)
-    code = programs if isinstance(programs, Code) else compile_programs(programs, source=True)
+    code = as_code(programs, source=True)
     limits = cap if isinstance(cap, Cap) else Cap.parse(cap)
     rows = as_lists(lists, len(code))
+    if most_actions is not None and most_actions < 0:
+        raise ConfigError(f"most_actions must not be negative, got {most_actions}")
     if paired and len(rows) != len(worlds):
         raise ConfigError(f"{len(worlds)} worlds need as many lists, got {len(rows)}")
     world_of_lane = np.arange(len(worlds)) if paired else np.tile(np.arange(len(worlds)), len(rows))
@@ -129,7 +141,8 @@ def record(
         setting.rules, *lanes.arrays, arrays, calls, ending,
         np.zeros(max(code.depth, 1), np.int32), np.zeros(2, np.int32),
     )  # fmt: skip
-    return Trace(arrays, calls, ending, lanes)
+    list_of_lane = np.arange(len(lanes)) // (1 if paired else max(len(worlds), 1))
+    return Trace(arrays, calls, ending, lanes, code, rows[list_of_lane])
 
 
 def _room(

@@ -81,7 +81,7 @@ def recordings(
     slots = FIRST_STEP + 2 * longest
     lanes = len(frames)
     worlds = WorldBatch(
-        setting.height, setting.width,
+        setting.task.name, setting.height, setting.width,
         np.zeros((lanes, (longest + 1) * size), np.uint8), np.zeros(lanes, np.int32),
         np.zeros((lanes, slots), np.int32), np.zeros(lanes, np.uint64),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pomp._cuda import to_host
 from pomp._numba import launch, parts_for
-from pomp.dsl.bytecode import Code, compile_programs
+from pomp.dsl.bytecode import Code, compile_ids, compile_programs
 from pomp.dsl.syntax import Program
 from pomp.dsl.vocabulary import Action
 from pomp.errors import ConfigError, DeviceMemoryError
@@ -22,7 +22,8 @@ from pomp.tasks.task import Setting
 DEFAULT_CAP = "calls220"
 LEAST_LANES, LEAST_WORLDS = 256, 2048  # work below which another thread does not pay
 
-Programs = Code | Sequence[Program | str]
+Programs = Code | Sequence[Program | str] | NDArray[np.integer]
+"""Compiled code, trees or texts, or token ids `[P, L]`."""
 _Parts = tuple[Any, ...]  # values, actions, calls, completed, flat
 
 
@@ -47,9 +48,13 @@ class Rollout:
     def to(self, device: str) -> "Rollout":
         """The same results, on the CPU (`cpu`); what is there already stays."""
         assert device == "cpu"
-        arrays = (self.returns, self.actions, self.calls, self.completed)
-        worlds = self.worlds.to(device) if self.worlds else None
-        return Rollout(*(to_host(array) for array in arrays), worlds)
+        return Rollout(
+            to_host(self.returns),
+            to_host(self.actions),
+            to_host(self.calls),
+            to_host(self.completed),
+            self.worlds.to(device) if self.worlds else None,
+        )
 
     def joined(self, other: "Rollout") -> "Rollout":
         """The lists of two rollouts on the same worlds, one behind the other."""
@@ -92,7 +97,7 @@ def rollout(
         Arrays on the worlds' device. If GPU memory runs out, the lists are run in smaller parts and
         the same results come back in the CPU's memory.
     """
-    code = _as_code(programs)
+    code = as_code(programs)
     rows = as_lists(lists, len(code))
     try:
         return _cross(setting, code, rows, worlds, cap, keep_worlds, threads)
@@ -130,7 +135,7 @@ def advance(
 
     `returns` is what each episode is worth now; the reward of the step is its difference.
     """
-    code = _as_code(programs)
+    code = as_code(programs)
     rows = as_lists(np.asarray(choice).reshape(-1, 1), len(code))
     if len(rows) != len(worlds):
         raise ConfigError(f"{len(worlds)} worlds need as many choices, got {len(rows)}")
@@ -210,8 +215,15 @@ def _shaped(parts: _Parts, shape: tuple[int, int], worlds: WorldBatch | None) ->
     )
 
 
-def _as_code(programs: Programs) -> Code:
-    return programs if isinstance(programs, Code) else compile_programs(programs)
+def as_code(programs: Programs, *, source: bool = False) -> Code:
+    """Programs in any form as the kernels take them."""
+    if isinstance(programs, Code):
+        return programs
+    if isinstance(programs, str | Program):
+        raise ConfigError("programs are given as a list; put brackets around a single one")
+    if isinstance(programs, np.ndarray):
+        return compile_ids(programs, source=source)
+    return compile_programs(programs, source=source)
 
 
 def as_lists(
@@ -220,7 +232,10 @@ def as_lists(
     """Rows of program numbers as the kernels take them; None: each program is a row."""
     if lists is None:
         return np.arange(count, dtype=np.int32)[:, None]
-    rows = np.asarray(lists)
+    try:
+        rows = np.asarray(lists)
+    except ValueError:
+        raise ConfigError("lists must be equally long rows; fill them up with -1") from None
     if rows.ndim != 2 or (rows.size and not np.issubdtype(rows.dtype, np.integer)):
         got = f"{rows.dtype} of shape {rows.shape}"
         raise ConfigError(f"lists must be equally long rows of program numbers, got {got}")
@@ -231,10 +246,14 @@ def as_lists(
 
 def check_worlds(setting: Setting, worlds: WorldBatch) -> None:
     """Refuse worlds of another size or with too little memory for the task."""
-    fits = (worlds.height, worlds.width) == (setting.height, setting.width)
-    if not fits or worlds.memory.shape[1] < setting.slots:
-        got = f"{worlds.height}x{worlds.width}"
-        raise ConfigError(f"these worlds ({got}) were not made for {setting.task.name}")
+    if not isinstance(setting, Setting):
+        kind = type(setting).__name__
+        raise ConfigError(f"expected a setting, as from task.configure(), got a {kind}")
+    wanted = (setting.task.name, setting.height, setting.width)
+    if (worlds.task, worlds.height, worlds.width) != wanted:
+        got = f"{worlds.task} {worlds.height}x{worlds.width}"
+        expected = f"{setting.task.name} {setting.height}x{setting.width}"
+        raise ConfigError(f"these worlds were made for {got}, not for {expected}")
     if worlds.device == "cuda":
         return
     if len(worlds) and not 0 <= worlds.pose.min() <= worlds.pose.max() < 4 * worlds.cells.shape[1]:

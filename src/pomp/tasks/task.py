@@ -135,6 +135,7 @@ class Task:
         begin: compiled.
         step: compiled.
         needs: what `begin` wants to find in a map.
+        most_shown: markers a cell of a map may show; 0: as many as the cap allows.
         rules: the numbers of a setting.
         slots: how many memory slots of its own a world of a size has.
         wrong_size: what sizes must be, if the given one is wrong.
@@ -155,6 +156,7 @@ class Task:
     begin: Callable[..., Any]
     step: Callable[..., Any]
     needs: str
+    most_shown: int = 0
     rules: Callable[["Setting"], Rules]
     variants: Mapping[str, Mapping[str, Any]] = field(
         default_factory=lambda: MappingProxyType({"plain": {}})

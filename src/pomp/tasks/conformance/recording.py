@@ -10,7 +10,7 @@ from pomp.errors import GoldenError
 from pomp.karel.rules import COUNT, WALL
 from pomp.karel.world import WorldBatch
 from pomp.tasks.conformance.recall import Moment
-from pomp.tasks.engine import take_up
+from pomp.tasks.engine import empty_worlds, take_up
 from pomp.tasks.task import Setting
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -18,7 +18,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 def raw_worlds(setting: Setting, cells: NDArray[Any], pose: NDArray[Any]) -> WorldBatch:
     """Worlds with given cells and poses, not yet taken up by the task."""
-    worlds = WorldBatch.empty(len(pose), setting.height, setting.width, setting.slots)
+    worlds = empty_worlds(setting, len(pose))
     worlds.cells[:] = cells
     worlds.pose[:] = pose
     return worlds

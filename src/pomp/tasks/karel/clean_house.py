@@ -127,6 +127,7 @@ CLEAN_HOUSE = Task(
     begin=begin,
     step=step,
     needs="at least one cell with exactly one marker",
+    most_shown=2,
     rules=_rules,
     wrong_size=lambda height, width: "" if (height, width) == (14, 22) else "14x22, its map",
     is_start=_is_start,

@@ -58,7 +58,7 @@ def begin(cells, rules, pose, memory):
     memory[DISTANCE] = distance(rules, pose >> 2, memory[GOAL])
     is_share = rules[DENSE] and rules[VALUE] == SUM  # of the initial distance
     memory[UNIT] = memory[DISTANCE] if is_share else 1
-    return memory[GOAL] >= 0 and memory[UNIT] > 0
+    return memory[GOAL] >= 0 and memory[DISTANCE] > 0
 
 
 @scalar

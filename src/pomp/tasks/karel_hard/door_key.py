@@ -61,7 +61,7 @@ def begin(cells, rules, pose, memory):
     memory[TARGET] = layouts.find_marked(cells, rules, 1, MIDDLE + 1, rows, RIGHT)
     memory[MARKED] = layouts.count_marked(cells)
     memory[UNIT] = WHOLE
-    return memory[KEY] >= 0 and memory[TARGET] >= 0
+    return memory[KEY] >= 0 and memory[TARGET] >= 0 and memory[MARKED] == 2
 
 
 @scalar
@@ -111,7 +111,7 @@ DOOR_KEY = Task(
     lay_out=lay_out,
     begin=begin,
     step=step,
-    needs="one marker in columns 1-3 (the key) and one in columns 5-6 (the target)",
+    needs="one marker in columns 1-3 (the key) and one in columns 5-6 (the target), no others",
     rules=_rules,
     slots=lambda height, width: _SLOTS - FIRST_SLOT,
     wrong_size=lambda height, width: "" if (height, width) == (8, 8) else "8x8, its map",

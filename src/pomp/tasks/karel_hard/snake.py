@@ -139,6 +139,7 @@ SNAKE = Task(
     begin=begin,
     step=step,
     needs="two cells of two markers (the body) and one marker (the food)",
+    most_shown=BODY,
     rules=_rules,
     slots=lambda height, width: BODY_CELLS - FIRST_SLOT + RING,
     wrong_size=lambda height, width: "" if (height, width) == (8, 8) else "8x8, its food list",

@@ -48,7 +48,7 @@ def lay_out(cells, rules, memory, stream):
 def begin(cells, rules, pose, memory):
     """Sowing; the signal counts as sown."""
     memory[MARKED] = layouts.count_marked(cells)
-    memory[QUOTA] = memory[MARKED]
+    memory[QUOTA] = 1
     memory[UNIT] = 1
     return memory[MARKED] > 0
 

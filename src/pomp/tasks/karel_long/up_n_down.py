@@ -11,6 +11,7 @@ from pomp.karel.rules import (
     FIRST_SLOT,
     FLAG,
     HEIGHT,
+    NO_FLAG,
     SCORE,
     TALLY,
     UNIT,
@@ -43,13 +44,23 @@ def lay_out(cells, rules, memory, stream):
 
 @scalar
 def begin(cells, rules, pose, memory):
-    """The marked cell is the first goal; the bottom stair stands in for the last one below."""
+    """The marked cell is the first goal; the bottom stair stands in for the last one below.
+
+    Cells above the stairs' band are flagged: time spent there is fined.
+    """
     layouts.set_zero_flags(cells)
-    layouts.flag_stairs(cells, rules)
+    height, width = rules[HEIGHT], rules[WIDTH]
+    for row in range(1, height - 1):
+        for col in range(1, width - 1):
+            is_fined = row + col < height - 2
+            cells[row * width + col] &= NO_FLAG
+            cells[row * width + col] |= FLAG if is_fined else 0
     memory[UP] = layouts.find_only_marked(cells, rules)
-    memory[DOWN] = (rules[HEIGHT] - 2) * rules[WIDTH] + 1
+    memory[DOWN] = (height - 2) * width + 1
     memory[UNIT] = 1
-    return memory[UP] >= 0 and cells[memory[UP]] & FLAG != 0
+    row, col = memory[UP] // width, memory[UP] % width
+    is_on_band = row + col == height - 1 or row + col == height - 2
+    return memory[UP] >= 0 and is_on_band and row < height - 2
 
 
 @scalar
@@ -77,7 +88,7 @@ def step(cells, rules, pose, memory, stream, action):
     if memory[DONE]:
         return pose
     cell = pose >> 2
-    memory[TALLY] += cells[cell] & FLAG == 0
+    memory[TALLY] += cells[cell] & FLAG != 0
     is_up = memory[SCORE] % 2 == 0
     if cell == (memory[UP] if is_up else memory[DOWN]):
         memory[SCORE] += 1
@@ -108,7 +119,7 @@ UP_N_DOWN = Task(
     lay_out=lay_out,
     begin=begin,
     step=step,
-    needs="exactly one marker, on the stairs or right above them",
+    needs="exactly one marker, on the stairs or right above them, not in the bottom row",
     rules=_rules,
     slots=lambda height, width: _SLOTS - FIRST_SLOT,
     wrong_size=square_size,

@@ -273,8 +273,8 @@ class CleanHouse(ScoredTask):
         return world
 
     def start(self) -> None:
-        """The targets are the marked cells among the 68."""
-        self.targets = [cell for cell in LITTER_CELLS if cell in self.world.markers]
+        """The targets are the cells with exactly one marker."""
+        self.targets = [cell for cell, count in self.world.markers.items() if count == 1]
 
     def score(self, action: int, change: int) -> tuple[float, bool]:
         """Share of the targets that are empty."""

@@ -300,7 +300,7 @@ class InfHarvester(LongTask):
         """The markers of the start count; their cells carry the task's flag."""
         self.world.flagged = set(self.world.markers)
         self.events = 0
-        self.events_in_all = max(len(self.world.markers), 1) * 2 * self.scale
+        self.events_in_all = 2 * len(list(interior(self.world))) * self.scale
 
     def reward(self, action: int, change: int) -> float:
         """As for every long task, but done changes nothing."""
