@@ -241,7 +241,7 @@ def test_a_million_worlds_fit_into_300_megabytes():
         ),
         pytest.param(lambda s, w: rollout(s, MODES[:2], w, cap="calls"), "unknown cap", id="cap"),
         pytest.param(lambda s, w: draw_starts(s, 0, 0), "at least 1", id="no starts"),
-        pytest.param(lambda s, w: draw_starts(s, 1, -1), "not be negative", id="negative seed"),
+        pytest.param(lambda s, w: draw_starts(s, 1, -1), "not negative", id="negative seed"),
         pytest.param(
             lambda s, w: rollout(find_task("Seesaw").configure(), MODES[:1], w),
             "made for Seeder 8x8, not for Seesaw",

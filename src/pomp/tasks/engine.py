@@ -131,8 +131,8 @@ def draw_starts(
     """
     if count < 1:
         raise ConfigError(f"the number of starts must be at least 1, got {count}")
-    if seed < 0:
-        raise ConfigError(f"a seed must not be negative, got {seed}")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise ConfigError(f"a seed is a whole number, not negative, got {seed!r}")
     return reset(setting, open_streams(purpose, seed, worlds=count), device)
 
 
@@ -146,6 +146,8 @@ def begin(
     """
     if streams is None:
         streams = open_streams(Purpose.EVALUATION, 0, worlds=len(maps))
+    if np.shape(streams) != (len(maps),):
+        raise ConfigError(f"{len(maps)} maps need as many streams, got {np.shape(streams)}")
     worlds = empty_worlds(setting, len(maps))
     worlds.stream[:] = streams
     for index, start in enumerate(maps):
@@ -162,7 +164,9 @@ def take_up(setting: Setting, worlds: WorldBatch) -> WorldBatch:
     """Let the task begin on worlds whose cells and poses are set; in place."""
     most = setting.task.most_shown or int(setting.rules[CAP])
     if (worlds.cells & COUNT).max(initial=0) > most:
-        raise WorldError(f"{setting.task.name} ({setting.variant}) has at most {most} on a cell")
+        found = (worlds.cells & COUNT).max()
+        rule = f"{setting.task.name} ({setting.variant}) has at most {most} markers on a cell"
+        raise WorldError(f"{rule}, the map shows {found}")
     is_usable = np.zeros(len(worlds), np.bool_)
     kernels_of(setting.task).begin_worlds(
         setting.rules, worlds.cells, worlds.pose, worlds.memory, is_usable
