@@ -1,0 +1,54 @@
+"""Everything the engine does, on a device, as bytes to compare.
+
+Run as a script it writes what the simulated GPU computed to a file: the simulator needs a process
+of its own, in which nothing is compiled.
+"""
+
+import pickle
+import sys
+import warnings
+
+import numpy as np
+
+from pomp._cuda import to_device, to_host
+from pomp.dsl.bytecode import compile_ids
+from pomp.dsl.sampling import sample_programs
+from pomp.karel.observation import observe
+from pomp.tasks.catalog import TASKS
+from pomp.tasks.engine import draw_starts
+from pomp.tasks.rollout import act_on, advance, rollout
+
+
+def play(task, device, *, programs, starts, steps):
+    """Name -> bytes of resets, rollouts, sequences, single actions and observations of a task."""
+    setting = task.configure()
+    code = compile_ids(sample_programs(programs, 11))
+    worlds = draw_starts(setting, starts, 0, device=device)
+    found = {f"start {n}": array for n, array in enumerate(worlds.copy().to("cpu").arrays)}
+    draw = np.random.default_rng(4)
+    for cap, lists in (
+        ("calls220", np.arange(programs)[:, None]),
+        ("actions60", draw.integers(-1, programs, (max(programs // 8, 1), 3))),
+    ):
+        result = rollout(setting, code, worlds, lists=lists, cap=cap, keep_worlds=True).to("cpu")
+        found |= {f"{cap} returns": result.returns, f"{cap} actions": result.actions}
+        found |= {f"{cap} calls": result.calls, f"{cap} completed": result.completed}
+        found |= {f"{cap} {n}": array for n, array in enumerate(result.worlds.arrays)}
+    moved = advance(setting, code, worlds, draw.integers(-1, programs, starts))
+    found["advance"] = to_host(moved.returns)
+    for step in range(steps):
+        actions = draw.integers(0, 5, starts)
+        rewards = act_on(setting, worlds, to_device(actions) if device == "cuda" else actions)
+        found[f"reward {step}"] = to_host(rewards)
+    for channels in (8, 16):
+        found[f"planes {channels}"] = to_host(observe(worlds, channels))
+    found |= {f"end {n}": array for n, array in enumerate(worlds.to("cpu").arrays)}
+    return {name: np.ascontiguousarray(array).tobytes() for name, array in found.items()}
+
+
+SMALL = {"programs": 6, "starts": 2, "steps": 8}
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")  # NumPy's scalars warn where 64-bit numbers wrap round
+    with open(sys.argv[1], "wb") as file:
+        pickle.dump({task.name: play(task, "cuda", **SMALL) for task in TASKS}, file)

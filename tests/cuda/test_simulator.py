@@ -1,0 +1,96 @@
+"""The CUDA kernels under Numba's simulator, which needs no GPU."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pomp._cuda import DeviceArray, as_launchable, check_device, export_dlpack, load_cuda
+from pomp.errors import CudaError
+from pomp.tasks.catalog import TASKS, find_task
+from pomp.tasks.engine import draw_starts
+
+from . import playing
+
+HAS_CUDA = False
+try:
+    load_cuda()
+    HAS_CUDA = True
+except CudaError:
+    pass
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    target = tmp_path_factory.mktemp("simulated") / "found.pickle"
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
+    script = Path(__file__).with_name("playing.py")
+    subprocess.run([sys.executable, script, target], env=environment, check=True, timeout=300)
+    return pickle.loads(target.read_bytes())
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_simulated_kernels_and_the_cpu_agree_to_the_bit(task, simulated):
+    expected = playing.play(task, "cpu", **playing.SMALL)
+    assert expected.keys() == simulated[task.name].keys()
+    for name, content in expected.items():
+        assert simulated[task.name][name] == content, name
+
+
+def test_dlpack_shares_memory_and_keeps_it_alive():
+    memory = np.arange(12, dtype=np.int32).reshape(3, 4)
+
+    class Exported:
+        def __dlpack_device__(self):
+            return 1, 0
+
+        def __dlpack__(self, **_):
+            address = memory.ctypes.data
+            return export_dlpack(address, (3, 4), memory.dtype, (1, 0), memory)
+
+    shared = np.from_dlpack(Exported())
+    assert (shared == memory).all()
+    memory[1, 2] = 99
+    assert shared[1, 2] == 99
+
+
+@pytest.mark.skipif(HAS_CUDA, reason="there is a GPU")
+def test_asking_for_cuda_without_one_says_what_to_do():
+    setting = find_task("Seeder").configure()
+    with pytest.raises(CudaError, match="use device='cpu'"):
+        draw_starts(setting, 2, 0, device="cuda")
+
+
+def test_an_unknown_device_is_refused():
+    with pytest.raises(CudaError, match="'cpu' or 'cuda', got 'tpu'"):
+        check_device("tpu")
+
+
+def test_an_array_on_the_cpu_is_refused_by_name():
+    with pytest.raises(CudaError, match="actions must be on the CUDA device, got a ndarray"):
+        as_launchable(np.zeros(3), "actions")
+
+
+def test_a_numba_cuda_that_does_not_import_is_explained(monkeypatch):
+    import importlib
+
+    def fail(name):
+        raise ImportError("cannot import name 'row_stack' from 'numpy'")
+
+    monkeypatch.setattr(importlib, "import_module", fail)
+    load_cuda.cache_clear()
+    try:
+        with pytest.raises(CudaError, match=r"row_stack.*pomp\[cuda\].*go together"):
+            load_cuda()
+    finally:
+        monkeypatch.undo()
+        load_cuda.cache_clear()
+
+
+def test_a_device_array_has_the_shape_and_type_of_its_memory():
+    array = DeviceArray(np.zeros((2, 3), np.int16))
+    assert (array.shape, array.dtype, array.nbytes, len(array)) == ((2, 3), np.int16, 12, 2)
