@@ -110,7 +110,8 @@ def is_on_device(array: object) -> bool:
 
 def to_device(array: NDArray[Any]) -> DeviceArray:
     """A copy in GPU memory."""
-    return DeviceArray(load_cuda().to_device(np.ascontiguousarray(array)))
+    plain = np.array(array, order="C", copy=True)  # strides of length-1 axes in order, too
+    return DeviceArray(load_cuda().to_device(plain))
 
 
 def to_host(array: Any) -> NDArray[Any]:
@@ -162,7 +163,8 @@ def as_launchable(
         raise CudaError(f"{name} must be {np.dtype(dtype)}, got {np.dtype(found.dtype)}")
     if shape is not None and tuple(found.shape) != shape:
         raise CudaError(f"{name} must have shape {shape}, got {tuple(found.shape)}")
-    if hasattr(found, "is_c_contiguous") and not found.is_c_contiguous():
+    is_strided = hasattr(found, "is_c_contiguous") and not found.is_c_contiguous()
+    if is_strided and 0 not in found.shape:
         raise CudaError(f"{name} must be contiguous; call .contiguous() on it first")
     return found
 

@@ -59,7 +59,7 @@ class KarelTorchEnv:
         self._actions = torch.zeros(num_envs, dtype=torch.int64, device=self.device)
         self._rewards = torch.zeros(num_envs, device=self.device)
         self._ended = torch.zeros((2, num_envs), dtype=torch.bool, device=self.device)
-        self._had_bad_action = torch.zeros((), dtype=torch.bool, device=self.device)
+        self._had_bad_action = torch.zeros(1, dtype=torch.bool, device=self.device)
         self._graph: Any = None
         self._launch = self._prepare_cuda() if device == "cuda" else self._prepare_cpu()
 
@@ -107,16 +107,13 @@ class KarelTorchEnv:
         if bool(self._had_bad_action):
             raise CudaError(f"an action was not in 0..{_ACTIONS - 1}")
 
-    def _look_at_actions(self) -> None:
-        is_bad = (self._actions < 0) | (self._actions >= _ACTIONS)
-        self._had_bad_action.logical_or_(is_bad.any())
-        self._actions.clamp_(0, _ACTIONS - 1)
-
     def _prepare_cpu(self) -> Callable[[], None]:
         self._episodes = Episodes(self.setting, self.num_envs, self.limit, None)
 
         def launch() -> None:
-            self._look_at_actions()
+            is_bad = (self._actions < 0) | (self._actions >= _ACTIONS)
+            self._had_bad_action.logical_or_(is_bad.any())
+            self._actions.clamp_(0, _ACTIONS - 1)
             rewards, *ended = self._episodes.play(self._actions.numpy())
             self._rewards.copy_(torch.from_numpy(rewards))
             for mine, theirs in zip(self._ended, ended, strict=True):
@@ -135,22 +132,19 @@ class KarelTorchEnv:
         self._state: list[Any] = [torch.from_numpy(array).to(self.device) for array in empty.arrays]
         self._worlds = WorldBatch(empty.task, empty.height, empty.width, *self._state)
         self._is_over = torch.ones(count, dtype=torch.bool, device=self.device)
-        exact = torch.zeros(count, dtype=torch.float64, device=self.device)
         rules = torch.from_numpy(self.setting.rules).to(self.device)
         play_worlds = cuda_kernels_of(self.setting).play_worlds
         arrays = [
             as_launchable(array)
-            for array in (rules, *self._worlds.arrays, self._is_over, exact, *self._ended)
+            for array in (rules, *self._state, self._is_over, self._rewards, *self._ended)
         ]
-        actions = as_launchable(self._actions)
+        actions = [as_launchable(array) for array in (self._actions, self._had_bad_action)]
         planes = as_launchable(self._planes.view(count, self._channels, size))
 
         def launch() -> None:
             stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
-            self._look_at_actions()
-            play_worlds[blocks_for(count), THREADS, stream](actions, self.limit, *arrays)
+            play_worlds[blocks_for(count), THREADS, stream](*actions, self.limit, *arrays)
             observe_cells[blocks_for(count * size), THREADS, stream](*arrays[1:3], planes)
-            self._rewards.copy_(exact)
 
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         side.wait_stream(torch.cuda.current_stream())

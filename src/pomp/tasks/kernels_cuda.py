@@ -10,9 +10,12 @@ import numpy as np
 from numba import cuda
 
 from pomp.karel.lanes import act_on_world, play_world, reset_world, run_lane
+from pomp.karel.rules import PUT
 from pomp.tasks.random_world import begin, lay_out, step  # the task
 
 CELLS, SLOTS, DEPTH = 64, 5, 24  # the sizes
+
+LAST_ACTION = PUT
 
 
 @cuda.jit(cache=True)
@@ -34,11 +37,15 @@ def act_on_worlds(actions, rules, cells, pose, memory, stream, rewards):
 
 @cuda.jit(cache=True)
 def play_worlds(
-    actions, limit, rules, cells, pose, memory, stream, is_over, rewards, terminated, truncated
-):
-    """One step of every episode, in place."""
+    actions, was_bad, limit, rules, cells, pose, memory, stream,
+    is_over, rewards, terminated, truncated,
+):  # fmt: skip
+    """One step of every episode, in place; an action out of range is noted and clipped."""
     world = cuda.grid(1)
     if world < len(pose):
+        if actions[world] < 0 or actions[world] > LAST_ACTION:
+            was_bad[0] = True
+            actions[world] = min(max(actions[world], 0), LAST_ACTION)
         play_world(
             step, lay_out, begin, world, actions, limit, rules, cells, pose, memory, stream,
             is_over, rewards, terminated, truncated,

@@ -231,7 +231,7 @@ def as_lists(
 ) -> NDArray[np.int32]:
     """Rows of program numbers as the kernels take them; None: each program is a row."""
     if lists is None:
-        return np.arange(count, dtype=np.int32)[:, None]
+        return np.arange(count, dtype=np.int32).reshape(-1, 1)
     try:
         rows = np.asarray(lists)
     except ValueError:
