@@ -124,10 +124,10 @@ class KarelTorchEnv:
 
     def _prepare_cuda(self) -> Callable[[], None]:
         """Capture one step as a CUDA graph; returns its replay."""
-        from pomp.karel.observation_cuda import observe_cells
+        from pomp.karel.observation_cuda import observer
 
         cuda = load_cuda()
-        count, size = self.num_envs, self.setting.height * self.setting.width
+        count = self.num_envs
         empty = empty_worlds(self.setting, count)
         self._state: list[Any] = [torch.from_numpy(array).to(self.device) for array in empty.arrays]
         self._worlds = WorldBatch(empty.task, empty.height, empty.width, *self._state)
@@ -139,12 +139,14 @@ class KarelTorchEnv:
             for array in (rules, *self._state, self._is_over, self._rewards, *self._ended)
         ]
         actions = [as_launchable(array) for array in (self._actions, self._had_bad_action)]
-        planes = as_launchable(self._planes.view(count, self._channels, size))
+        show, shown = observer(self._worlds, self._planes)
+        # A graph knows addresses only: what stands there must live as long as it does.
+        self._held = (arrays, actions, shown)
 
         def launch() -> None:
             stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
             play_worlds[blocks_for(count), THREADS, stream](*actions, self.limit, *arrays)
-            observe_cells[blocks_for(count * size), THREADS, stream](*arrays[1:3], planes)
+            show(stream)
 
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         side.wait_stream(torch.cuda.current_stream())

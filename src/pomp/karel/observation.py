@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pomp._cuda import THREADS, as_launchable, blocks_for, room
+from pomp._cuda import as_launchable, room
 from pomp._numba import kernel, launch, parts_for
 from pomp.errors import ConfigError
 from pomp.karel.lanes import WALL_PLANE, plane_bit
@@ -47,12 +47,11 @@ def observe(
     flat = (len(worlds), channels, worlds.height * worlds.width)
     if worlds.device == "cuda":
         planes = room(shape, np.uint8) if out is None else out
-        target = as_launchable(planes, "out", np.uint8, shape).reshape(flat)
-        from pomp.karel.observation_cuda import observe_cells
+        as_launchable(planes, "out", np.uint8, shape)
+        from pomp.karel.observation_cuda import observer
 
-        count = len(worlds) * worlds.height * worlds.width
-        grid = blocks_for(count), THREADS
-        observe_cells[grid](as_launchable(worlds.cells), as_launchable(worlds.pose), target)
+        show, _ = observer(worlds, planes)
+        show(0)
         return planes
     planes = np.empty(shape, np.uint8) if out is None else out
     if planes.shape != shape or planes.dtype != np.uint8 or not planes.flags.c_contiguous:
