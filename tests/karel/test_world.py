@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pomp.errors import OutputError, WorldError
-from pomp.karel.render import draw_map, save_gif
+from pomp.errors import ConfigError, OutputError, WorldError
+from pomp.karel.render import draw_map, save_animation, save_png
 from pomp.karel.world import Map
 from pomp.tasks.catalog import TASKS, find_task
 from pomp.tasks.engine import begin, draw_starts, enumerate_starts, take_up
@@ -112,4 +112,24 @@ def test_the_agent_points_where_it_faces():
 def test_a_gif_that_cannot_be_written_is_refused(tmp_path):
     frame = Image.new("RGB", (8, 8))
     with pytest.raises(OutputError, match="cannot write"):
-        save_gif([frame, frame], tmp_path / "missing" / "a.gif")
+        save_animation([frame, frame], tmp_path / "missing" / "a.gif")
+
+
+def test_an_animation_is_a_gif_or_an_mp4(tmp_path):
+    frames = [draw_map(Map.from_text(ROOM), caption=f"{n}") for n in range(3)]
+    save_animation(frames, tmp_path / "a.mp4")
+    assert (tmp_path / "a.mp4").read_bytes()[4:8] == b"ftyp"
+    with pytest.raises(ConfigError, match=r"a \.gif or \.mp4 file, got 'a\.png'"):
+        save_animation(frames, tmp_path / "a.png")
+
+
+def test_a_picture_file_has_the_asked_for_size(tmp_path):
+    save_png(Map.from_text(ROOM), tmp_path / "room.png", cell=50)
+    with Image.open(tmp_path / "room.png") as picture:
+        assert (picture.format, picture.size) == ("PNG", (250, 200))
+
+
+def test_notebooks_show_pictures():
+    worlds = draw_starts(find_task("Maze").configure(), 20, 0)
+    assert worlds.map_of(0)._repr_png_().startswith(b"\x89PNG")
+    assert worlds._repr_html_().count("<img") == 8

@@ -55,7 +55,7 @@ class Run:
     world: Annotated[str | None, arg(metavar="FILE")] = None
     """Start from the map in this file: # wall, . free, 1-9 markers, ^>v< agent (nesw: on one)."""
     gif: Annotated[str | None, arg(metavar="FILE")] = None
-    """Write an animation of the first start to this file."""
+    """Write an animation of the first start to this file, a .gif or .mp4."""
     trace: bool = False
     """Print every action of the first start."""
     json: bool = False
@@ -125,6 +125,10 @@ class Run:
         if self.exact:
             setting.list_starts()
         gif = check_output(self.gif) if self.gif else None
+        if gif:
+            from pomp.karel.render import check_animation
+
+            check_animation(gif)
         program = parse(read_program(self.program))
         from pomp.dsl.bytecode import compile_programs
 
@@ -276,7 +280,7 @@ def _print_trace(rows: list[dict[str, Any]]) -> None:
 def _animate(setting: "Setting", first: "WorldBatch", trace: "Trace", path: Path) -> None:
     from PIL.Image import Image
 
-    from pomp.karel.render import draw_map, save_gif
+    from pomp.karel.render import draw_map, save_animation
     from pomp.karel.world import WorldBatch
 
     name, arrays = setting.task.name, trace.arrays
@@ -298,6 +302,6 @@ def _animate(setting: "Setting", first: "WorldBatch", trace: "Trace", path: Path
         return draw_map(world.map_of(0), caption=caption)
 
     try:
-        save_gif((draw(place) for place in range(-1, length)), path)
+        save_animation((draw(place) for place in range(-1, length)), path)
     finally:
         progress.close()

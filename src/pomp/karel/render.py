@@ -1,5 +1,9 @@
-"""World -> image: headless, at any size; animations as GIF."""
+"""World -> image: headless, at any size; animations as GIF or MP4."""
 
+import importlib
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
@@ -7,7 +11,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from pomp._numba import write_atomically
-from pomp.errors import OutputError
+from pomp.errors import ConfigError, OutputError
 from pomp.karel.rules import COUNT, WALL
 from pomp.karel.world import Map
 
@@ -88,18 +92,84 @@ def _with_caption(picture: Image.Image, caption: str, cell: int) -> Image.Image:
     return framed
 
 
-def save_gif(frames: Iterable[Image.Image], path: Path, milliseconds: int = MILLISECONDS) -> None:
-    """Write an animation that loops; the file appears whole or not at all.
+def save_png(world: Map, path: Path, cell: int | None = None, caption: str = "") -> None:
+    """Write a picture; see `draw_map`.
 
     Raises:
         OutputError: it cannot be written there.
     """
+    _write(path, png_bytes(draw_map(world, cell, caption)))
+
+
+def png_bytes(picture: Image.Image) -> bytes:
+    """A picture as a PNG file's content."""
+    content = BytesIO()
+    picture.save(content, "PNG", optimize=True)
+    return content.getvalue()
+
+
+def save_animation(
+    frames: Iterable[Image.Image], path: Path, milliseconds: int = MILLISECONDS
+) -> None:
+    """Write an animation as `.gif` (it loops) or `.mp4`; the file appears whole or not at all.
+
+    Raises:
+        ConfigError: the name ends otherwise, or no ffmpeg is there for MP4.
+        OutputError: it cannot be written there.
+    """
+    check_animation(path)
+    if path.suffix.lower() == ".mp4":
+        _write(path, _mp4_bytes(frames, milliseconds))
+        return
     first, *rest = (frame.quantize(64, dither=Image.Dither.NONE) for frame in frames)
     durations = [milliseconds] * (1 + len(rest))
     durations[0] = durations[-1] = 10 * milliseconds
     content = BytesIO()
     first.save(content, "GIF", save_all=True, append_images=rest, duration=durations, loop=0)
+    _write(path, content.getvalue())
+
+
+def check_animation(path: Path) -> None:
+    """Raise `ConfigError` unless the name ends in a form that can be written here."""
+    if path.suffix.lower() == ".mp4":
+        _ffmpeg()
+    elif path.suffix.lower() != ".gif":
+        raise ConfigError(f"an animation is a .gif or .mp4 file, got '{path.name}'")
+
+
+def _ffmpeg() -> str:
+    """The ffmpeg program: the system's, or that of the package imageio-ffmpeg."""
+    if found := shutil.which("ffmpeg"):
+        return found
     try:
-        write_atomically(path, content.getvalue())
+        bundled: str = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
+    except (ImportError, RuntimeError) as error:
+        raise ConfigError("MP4 needs ffmpeg: install it, or 'pip install pomp[plots]'") from error
+    return bundled
+
+
+def _mp4_bytes(frames: Iterable[Image.Image], milliseconds: int) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "animation.mp4"
+        process: subprocess.Popen[bytes] | None = None
+        for frame in frames:
+            if process is None:
+                size, rate = f"{frame.width}x{frame.height}", f"{1000 / milliseconds:.3f}"
+                raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", rate, "-i", "-"]
+                even = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p"]
+                command = [_ffmpeg(), "-loglevel", "error", *raw, *even, str(target)]
+                process = subprocess.Popen(command, stdin=subprocess.PIPE)
+            assert process.stdin is not None
+            process.stdin.write(frame.tobytes())
+        assert process is not None
+        process.communicate()
+        if process.returncode:
+            raise OutputError(f"ffmpeg could not make the animation (status {process.returncode})")
+        return target.read_bytes()
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        write_atomically(path, content)
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error.strerror or error}") from error

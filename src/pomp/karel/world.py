@@ -1,5 +1,6 @@
 """Worlds as values: batches of them in arrays, and single ones as text."""
 
+import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,9 @@ from pomp.karel.rules import ACTIONS, COUNT, DONE, WALL, Facing
 
 SMALLEST, LARGEST = 3, 128
 """Rows and columns a grid may have."""
+
+SHOWN_WORLDS = 8
+"""Pictures of a batch in a notebook."""
 
 _AGENTS = "^>v<"
 _AGENTS_ON_MARKER = "nesw"
@@ -77,6 +81,12 @@ class Map:
         if len(agents) != 1:
             raise WorldError(f"a map has one agent, one of '^>v<nesw', got {len(agents)}")
         return cls(grid, *agents[0])
+
+    def _repr_png_(self) -> bytes:
+        """A picture, for notebooks."""
+        from pomp.karel.render import draw_map, png_bytes
+
+        return png_bytes(draw_map(self))
 
     def to_text(self) -> str:
         """The map as text; `from_text` reads it back unless the agent stands on two or more."""
@@ -225,6 +235,13 @@ class WorldBatch:
     def copy(self) -> "WorldBatch":
         """An independent copy."""
         return self.take(np.arange(len(self)))
+
+    def _repr_html_(self) -> str:
+        """The first worlds as pictures side by side, for notebooks."""
+        shown = [self.map_of(world)._repr_png_() for world in range(min(len(self), SHOWN_WORLDS))]
+        pictures = (base64.b64encode(picture).decode() for picture in shown)
+        images = "".join(f'<img src="data:image/png;base64,{code}"> ' for code in pictures)
+        return f"<div>{len(self)} worlds of {self.task} on {self.device}<br>{images}</div>"
 
     def map_of(self, world: int) -> Map:
         """Walls, markers and agent of one world."""

@@ -1,0 +1,240 @@
+"""The Gymnasium environments."""
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+
+import pomp.envs
+from pomp.envs import KarelEnv, KarelVectorEnv, ProgramOptionEnv, ProgramOptionVectorEnv
+from pomp.errors import ConfigError, CudaError, EnvironmentMisuseError
+from pomp.tasks.catalog import TASKS
+from pomp.tasks.rollout import rollout
+
+ROOT = Path(__file__).parents[2]
+PRINTED = json.loads((ROOT / "tests" / "data" / "paper_programs.json").read_text())
+IDS = [f"{task.suite}/{task.name}-v0" for task in TASKS]
+
+
+def test_importing_registers_exactly_fifteen_ids():
+    assert [name for name in gym.registry if "Karel" in name] == IDS
+
+
+def test_an_id_can_name_its_module():
+    code = "import gymnasium as g; print(g.make('pomp.envs:KarelLong/Farmer-v0').spec.id)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert b"KarelLong/Farmer-v0" in result.stdout
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_gymnasiums_checker_passes_without_a_warning(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(gym.make(name).unwrapped)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_stable_baselines_checker_passes(name):
+    sb3 = pytest.importorskip("stable_baselines3.common.env_checker")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it takes small planes for pictures and advises on sizes
+        sb3.check_env(gym.make(name).unwrapped)
+        sb3.check_env(ProgramOptionEnv(name.split("/")[1][:-3], PRINTED["Seesaw"]))
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_an_episode_is_truncated_at_the_tasks_limit(name):
+    expected = 50_000 if name.startswith("KarelLong") else 1_000
+    assert gym.spec(name).max_episode_steps == expected
+
+
+def test_one_world_of_a_vector_is_the_single_world_of_its_seed():
+    single, many = KarelEnv("DoorKey"), KarelVectorEnv("DoorKey", 3, max_episode_steps=50)
+    planes, _ = many.reset(seed=4)
+    alone, _ = single.reset(seed=6)
+    assert (planes[2] == alone).all()
+    for step, row in enumerate(np.random.default_rng(0).integers(0, 5, (300, 3))):
+        planes, rewards, _, truncated, _ = many.step(row)
+        if step % 51 == 50:  # the step after the end starts the next episode
+            alone, _ = single.reset()
+            assert rewards[2] == 0
+        else:
+            alone, reward, *_ = single.step(row[2])
+            assert reward == rewards[2]
+            assert truncated[2] == (step % 51 == 49)
+        assert (planes[2] == alone).all()
+
+
+def test_make_vec_gives_the_native_batch():
+    env = gym.make_vec("Karel/Maze-v0", 8, vectorization_mode="vector_entry_point")
+    assert isinstance(env, KarelVectorEnv)
+    assert env.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
+    first, _ = env.reset(seed=1)
+    again, _ = env.reset(seed=1)
+    other, _ = env.reset(seed=100)
+    assert (first == again).all()
+    assert not (first == other).all()
+    listed, _ = env.reset(seed=[1, 2, 3, 4, 5, 6, 7, 8])
+    assert (listed == first).all()
+
+
+def test_a_reset_mask_renews_only_some_worlds():
+    env = KarelVectorEnv("Maze", 4)
+    before, _ = env.reset(seed=1)
+    after, _ = env.reset(options={"reset_mask": np.array([True, False, False, True])})
+    assert (after[1:3] == before[1:3]).all()
+
+
+def test_planes_show_agent_walls_flags_and_counts():
+    planes, _ = KarelEnv("CleanHouse", channels=16).reset(seed=0)
+    assert planes.shape == (16, 14, 22)
+    assert planes[:4].sum() == planes[2, 1, 13] == 1  # facing south at its start
+    assert planes[4].sum() == 148
+    assert planes[6].sum() == 10
+    assert planes[7, 2, 12] == planes[7].sum() == 1
+    assert planes[5].sum() == 14 * 22 - 11
+
+
+def test_the_last_of_eight_planes_stands_for_two_or_more():
+    env = KarelEnv("TopOff", variant="leaps")
+    env.reset(seed=0)
+    for _ in range(4):
+        planes, *_ = env.step(4)
+    assert planes[7, -2, 1] == 1
+
+
+def test_rendering_is_text_or_a_picture():
+    text = gym.make("Karel/Harvester-v0", render_mode="ansi")
+    text.reset(seed=0)
+    assert text.render().splitlines()[6] == "#emmmmm#"
+    picture = gym.make("Karel/Harvester-v0", render_mode="rgb_array")
+    picture.reset(seed=0)
+    assert picture.render().shape == (256, 256, 3)
+
+
+@pytest.mark.parametrize("task", ["Seesaw", "Farmer", "Inf-DoorKey"])
+def test_macro_rewards_add_up_to_the_return(task):
+    programs = PRINTED[task]
+    env = ProgramOptionVectorEnv(task, programs, 4)
+    env.reset(seed=0)
+    starts = env._episodes.worlds.copy()
+    order = np.random.default_rng(0).integers(0, len(programs), 30)
+    total = np.zeros(4)
+    for choice in order:
+        planes, rewards, terminated, _, info = env.step(np.full(4, choice))
+        total += rewards
+        assert not terminated.any()
+        assert (planes["mode"].argmax(axis=1) == choice).all()
+    expected = rollout(env.setting, programs, starts, lists=[order]).returns[0]
+    assert total == pytest.approx(expected, abs=1e-12)
+    assert info["actions"].shape == (4,)
+
+
+def test_choosing_to_end_ends_at_once_and_pays_nothing():
+    env = ProgramOptionEnv("Seesaw", PRINTED["Seesaw"])
+    observation, _ = env.reset(seed=0)
+    assert observation["mode"].sum() == 0
+    _, reward, terminated, truncated, _ = env.step(3)
+    assert (reward, terminated, truncated) == (0.0, True, False)
+
+
+def test_the_last_macro_step_is_a_true_end():
+    env = ProgramOptionEnv("Seesaw", PRINTED["Seesaw"], max_macro_steps=3)
+    env.reset(seed=0)
+    ends = [env.step(0)[2] for _ in range(3)]
+    assert ends == [False, False, True]
+
+
+def test_the_task_being_done_does_not_end_a_macro_episode():
+    sweep = (ROOT / "examples" / "harvester.karel").read_text()
+    env = ProgramOptionEnv("Harvester", [sweep])
+    env.reset(seed=0)
+    _, reward, terminated, _, info = env.step(0)
+    assert (reward, terminated, info["actions"]) == (1.0, False, 90)
+
+
+def test_the_torch_environment_runs_on_the_cpu_too():
+    torch = pytest.importorskip("torch")
+    vector, env = KarelVectorEnv("OneStroke", 6), pomp.envs.KarelTorchEnv("OneStroke", 6, "cpu")
+    planes, _ = vector.reset(seed=7)
+    assert (env.reset(seed=7).numpy() == planes).all()
+    for row in np.random.default_rng(0).integers(0, 5, (200, 6)):
+        planes, rewards, terminated, truncated, _ = vector.step(row)
+        found = env.step(torch.from_numpy(row))
+        assert (found[0].numpy() == planes).all()
+        assert found[1].numpy() == pytest.approx(rewards, abs=1e-6)
+        assert (found[2].numpy() == terminated).all()
+        assert (found[3].numpy() == truncated).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: KarelEnv("Seeder").step(0), EnvironmentMisuseError, "reset"),
+        (lambda: KarelEnv("Seeder").render(), EnvironmentMisuseError, "reset"),
+        (lambda: KarelVectorEnv("Seeder", 2).step([0, 0]), EnvironmentMisuseError, "reset"),
+        (lambda: KarelEnv("Seeder", render_mode="human"), ConfigError, "'ansi' or 'rgb_array'"),
+        (lambda: started().step([0, 7]), ConfigError, "from 0 to 4"),
+        (lambda: started().step([0.5, 1.0]), ConfigError, "integers of shape"),
+        (lambda: started().step([0]), ConfigError, r"shape \(2,\)"),
+        (lambda: started().reset(seed=-1), ConfigError, "negative"),
+        (lambda: started().reset(seed=[1, 2, 3]), ConfigError, "as many seeds"),
+        (lambda: KarelVectorEnv("Seeder", 0), ConfigError, "at least 1"),
+        (lambda: ProgramOptionEnv("Seeder", []), ConfigError, "one program"),
+        (lambda: KarelEnv("Seeder", channels=5).reset(), ConfigError, "8 or 16"),
+    ],
+)
+def test_misuse_is_refused_with_the_reason(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def started():
+    env = KarelVectorEnv("Seeder", 2)
+    env.reset(seed=0)
+    return env
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda torch: torch.zeros(2), "got torch.float32"),
+        (lambda torch: torch.zeros(3, dtype=torch.int64), r"shape \(2,\)"),
+        (lambda torch: [0, 0], "got a list"),
+    ],
+)
+def test_wrong_tensors_are_refused(make, message):
+    torch = pytest.importorskip("torch")
+    env = pomp.envs.KarelTorchEnv("Seeder", 2, "cpu")
+    with pytest.raises(EnvironmentMisuseError, match="reset"):
+        env.step(torch.zeros(2, dtype=torch.int64))
+    env.reset()
+    with pytest.raises(CudaError, match=message):
+        env.step(make(torch))
+
+
+def test_a_bad_action_of_the_torch_environment_is_found_on_looking():
+    torch = pytest.importorskip("torch")
+    env = pomp.envs.KarelTorchEnv("Seeder", 2, "cpu")
+    env.reset()
+    env.step(torch.tensor([0, 9]))
+    with pytest.raises(CudaError, match=r"not in 0\.\.4"):
+        env.check()
+
+
+@pytest.mark.slow
+def test_the_stable_baselines_example_learns():
+    sys.path.insert(0, str(ROOT / "examples"))
+    try:
+        import sb3_options
+
+        assert sb3_options.main(20_000) > 0.4  # choosing at random gives about 0.25
+    finally:
+        sys.path.pop(0)
