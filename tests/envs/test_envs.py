@@ -235,6 +235,6 @@ def test_the_stable_baselines_example_learns():
     try:
         import sb3_options
 
-        assert sb3_options.main(20_000) > 0.4  # choosing at random gives about 0.25
+        assert sb3_options.main(20_000) > 0.9
     finally:
         sys.path.pop(0)
