@@ -4,27 +4,18 @@ An action is the number of a program, which then runs to its end or its cap, or 
 which ends the episode. The state is the world and the program chosen last.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from pomp.dsl.bytecode import compile_programs
 from pomp.dsl.syntax import Program
-from pomp.envs.episodes import (
-    RENDER_MODES,
-    Episodes,
-    check_actions,
-    check_render_mode,
-    configure,
-    render,
-    streams_of,
-    world_space,
-)
+from pomp.envs.episodes import RENDER_MODES, check_actions, world_space
+from pomp.envs.vector_env import KarelVectorEnv
 from pomp.errors import ConfigError, EnvironmentMisuseError
 from pomp.karel.interpreter import Cap
 from pomp.tasks.rollout import DEFAULT_CAP, advance
@@ -40,66 +31,46 @@ def option_space(setting: Setting, channels: int, programs: int) -> gym.spaces.D
     return gym.spaces.Dict({"world": world_space(setting, channels), "mode": mode})
 
 
-class ProgramOptionVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
+class ProgramOptionVectorEnv(KarelVectorEnv):
     """Worlds in which programs are the actions; see this module's docstring.
 
     The task's done flag does not end an episode: choosing to end does, or `max_macro_steps`.
     """
-
-    metadata = {  # noqa: RUF012 - Gymnasium's form
-        "render_modes": list(RENDER_MODES),
-        "render_fps": 10,
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }
 
     def __init__(
         self,
         task: str | Task | Setting,
         programs: Sequence[str | Program],
         num_envs: int = 1,
-        variant: str | None = None,
-        options: Mapping[str, object] | None = None,
-        size: tuple[int, int] | None = None,
-        scale: int = 1,
-        channels: int = 8,
         cap: str = DEFAULT_CAP,
         max_macro_steps: int | None = None,
-        render_mode: str | None = None,
         threads: int | None = None,
+        **settings: Any,
     ) -> None:
-        if num_envs < 1 or not programs:
-            raise ConfigError("an option environment needs at least one world and one program")
-        self.setting = configure(task, variant, options, size, scale)
-        self.render_mode = check_render_mode(render_mode)
-        self.num_envs = num_envs
-        self.single_observation_space = option_space(self.setting, channels, len(programs))
+        if not programs:
+            raise ConfigError("an option environment needs at least one program")
+        super().__init__(task, num_envs, threads=threads, **settings)
+        self.single_observation_space = option_space(self.setting, self._channels, len(programs))
         self.single_action_space = gym.spaces.Discrete(len(programs) + 1)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.max_macro_steps = max_macro_steps or MAX_MACRO_STEPS * self.setting.scale
-        self._code, self._cap = compile_programs(programs), Cap.parse(cap)
-        self._channels, self._threads = channels, threads
-        self._episodes = Episodes(self.setting, num_envs, self.max_macro_steps, threads)
+        self._code, self._cap, self._threads = compile_programs(programs), Cap.parse(cap), threads
         self._mode = np.zeros((num_envs, len(programs) + 1), np.int8)
         self._taken = np.zeros(num_envs, np.int64)
         self._worth = np.zeros(num_envs)
 
     def reset(
-        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Fresh worlds; without a seed the running streams go on."""
-        worlds = self._episodes.worlds
-        if seed is not None:
-            places = range(self.num_envs)
-            is_one = isinstance(seed, int | np.integer)
-            streams = streams_of([int(seed) + place for place in places] if is_one else list(seed))  # type: ignore[arg-type]  # is_one told them apart
-        elif worlds is not None:
-            streams = worlds.stream.copy()
-        else:
-            streams = streams_of(self.np_random.integers(2**31, size=self.num_envs).tolist())
-        self._episodes.begin(streams)
-        self._forget(np.ones(self.num_envs, np.bool_))
-        return self._observe(), {}
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Fresh worlds; see `KarelVectorEnv.reset`."""
+        _, info = super().reset(seed=seed, options=options)
+        chosen = (options or {}).get("reset_mask", np.ones(self.num_envs, np.bool_))
+        self._forget(np.asarray(chosen))
+        return self._observe(), info
 
     def _forget(self, chosen: NDArray[np.bool_]) -> None:
         self._mode[chosen] = 0
@@ -111,13 +82,7 @@ class ProgramOptionVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def step(
         self, actions: Any
-    ) -> tuple[
-        dict[str, NDArray[Any]],
-        NDArray[np.float64],
-        NDArray[np.bool_],
-        NDArray[np.bool_],
-        dict[str, Any],
-    ]:
+    ) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """Run the chosen programs; a world whose episode has ended starts anew instead."""
         worlds = self._episodes.worlds
         if worlds is None:
@@ -144,15 +109,6 @@ class ProgramOptionVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         truncated = np.zeros(self.num_envs, np.bool_)
         info = {"actions": np.where(runs, result.actions[:, 0], 0)}
         return self._observe(), rewards, terminated, truncated, info
-
-    def render(self) -> tuple[Any, ...] | None:
-        """Every world as text or picture, by `render_mode`."""
-        worlds = self._episodes.worlds
-        if worlds is None:
-            raise EnvironmentMisuseError("call reset() before render()")
-        if self.render_mode is None:
-            return None
-        return tuple(render(worlds, place, self.render_mode) for place in range(self.num_envs))
 
 
 class ProgramOptionEnv(gym.Env[dict[str, NDArray[Any]], int]):

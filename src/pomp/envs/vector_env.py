@@ -64,7 +64,7 @@ class KarelVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         *,
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
-    ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Fresh worlds; `options={"reset_mask": ...}` renews only some."""
         chosen = (options or {}).get("reset_mask")
         if chosen is not None and np.shape(chosen) != (self.num_envs,):
@@ -93,9 +93,7 @@ class KarelVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
     def step(
         self, actions: Any
-    ) -> tuple[
-        NDArray[np.uint8], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]
-    ]:
+    ) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
         """One action per world; a world whose episode has ended starts anew and ignores it."""
         if self._episodes.worlds is None:
             raise EnvironmentMisuseError("call reset() before the first step()")

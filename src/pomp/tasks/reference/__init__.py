@@ -5,6 +5,7 @@ A task is played by `reset` or `begin`, then `act` as often as wanted; it never 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ LEAPS_CAP = 9
 """Most markers on a cell in the variant `leaps`, whatever the task."""
 
 
-class ReferenceTask:
+class ReferenceTask(ABC):
     """One task with its settings, and one episode of it.
 
     A subclass says what worlds start like (`layout`), what it remembers (`start`), how an action
@@ -108,20 +109,20 @@ class ReferenceTask:
             return self.total
         return self.last_reward if self.actions >= 2 else 0.0
 
+    @abstractmethod
     def layout(self, stream: Stream) -> World:
         """Draw a world to start in."""
-        raise NotImplementedError
 
-    def start(self) -> None:
+    def start(self) -> None:  # noqa: B027 - a task may have nothing to remember
         """Derive what the task remembers from the world it starts in."""
 
     def transition(self, action: int) -> int:
         """Change the world; return the change of the usable markers under the agent."""
         return self.world.act(action, self.cap)
 
+    @abstractmethod
     def reward(self, action: int, change: int) -> float:
         """Pay for the action just carried out; may set done and change the world."""
-        raise NotImplementedError
 
 
 class ScoredTask(ReferenceTask):
@@ -140,9 +141,9 @@ class ScoredTask(ReferenceTask):
         self.progress = score
         return gain
 
+    @abstractmethod
     def score(self, action: int, change: int) -> tuple[float, bool]:
         """The score after an action, and whether the task is done with it."""
-        raise NotImplementedError
 
 
 def room(height: int, width: int, agent: Cell, facing: int) -> World:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -30,9 +31,9 @@ class LongTask(ReferenceTask):
         before, self.progress = self.progress, self.events / self.events_in_all
         return self.progress - before - cost + extra
 
+    @abstractmethod
     def after(self, action: int, change: int) -> float:
         """Count events, change the world, set done; return what else the action pays."""
-        raise NotImplementedError
 
 
 class Seesaw(LongTask):
