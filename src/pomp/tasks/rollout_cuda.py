@@ -1,5 +1,6 @@
 """The GPU's side of `rollout`: arrays on the device in, arrays on the device out."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def run_cuda(
 ) -> tuple[DeviceArray, ...]:  # fmt: skip
     """Run lists of programs; see `rollout`. Returns values, actions, calls, completed by lane."""
     lanes = len(rows) if paired else len(rows) * len(worlds)
-    results = tuple(room(lanes, dtype) for dtype in RESULTS)
+    results = _results(lanes)
     arrays = map(as_launchable, (*worlds.arrays, *after.arrays, *results))
     inputs = (as_launchable(code.on_device), as_launchable(to_device(rows)))
     kernels = cuda_kernels_of(setting, code.depth)
@@ -44,5 +45,18 @@ def act_cuda(setting: Setting, worlds: WorldBatch, actions: Any) -> DeviceArray:
     return rewards
 
 
+def _results(lanes: int) -> tuple[DeviceArray, ...]:
+    """Room for the results, asked for once: each request stops the device for a moment."""
+    widths = [np.dtype(dtype).itemsize for dtype in RESULTS]  # widest first: all stay aligned
+    whole = room(lanes * sum(widths), np.uint8).array
+    parts, first = [], 0
+    for dtype, width in zip(RESULTS, widths, strict=True):
+        last = first + lanes * width
+        parts.append(DeviceArray(whole[first:last].view(dtype)))
+        first = last
+    return tuple(parts)
+
+
+@cache
 def _rules(setting: Setting) -> Any:
     return as_launchable(to_device(setting.rules))
