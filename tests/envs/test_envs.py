@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode
 import pomp.envs
 from pomp.envs import KarelEnv, KarelVectorEnv, ProgramOptionEnv, ProgramOptionVectorEnv
 from pomp.errors import ConfigError, CudaError, EnvironmentMisuseError
+from pomp.karel.rules import ACTIONS
 from pomp.tasks.catalog import TASKS
 from pomp.tasks.rollout import rollout
 
@@ -52,7 +53,16 @@ def test_stable_baselines_checker_passes(name):
 @pytest.mark.parametrize("name", IDS)
 def test_an_episode_is_truncated_at_the_tasks_limit(name):
     expected = 50_000 if name.startswith("KarelLong") else 1_000
-    assert gym.spec(name).max_episode_steps == expected
+    env = gym.make(name).unwrapped
+    env.reset(seed=0)
+    env._episodes.worlds.memory[0, ACTIONS] = expected - 2
+    ends = [env.step(1)[3] for _ in range(2)]  # turning on the spot finishes no task
+    assert ends == [False, True]
+
+
+def test_a_longer_horizon_is_truncated_later():
+    env = gym.make("KarelLong/Farmer-v0", scale=4).unwrapped
+    assert env._episodes.limit == 200_000
 
 
 def test_one_world_of_a_vector_is_the_single_world_of_its_seed():

@@ -21,14 +21,12 @@ from pomp.envs.episodes import (
 from pomp.errors import EnvironmentMisuseError
 from pomp.tasks.task import Setting, Task
 
-_NEVER = 2**31 - 1  # Gymnasium's own wrapper cuts episodes
-
 
 class KarelEnv(gym.Env[NDArray[np.uint8], int]):
     """A task whose actions are the five of Karel.
 
     Observations are `[C, H, W]` uint8 planes (`pomp.karel.observation.observe`), `terminated` is
-    the task's done flag. `gym.make("Karel/Harvester-v0")` cuts episodes after its `max_steps`.
+    the task's done flag, and an episode is truncated after the task's `max_steps` times the scale.
     """
 
     metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}  # noqa: RUF012 - Gymnasium's form
@@ -48,7 +46,8 @@ class KarelEnv(gym.Env[NDArray[np.uint8], int]):
         self.observation_space: gym.spaces.Space[Any] = world_space(self.setting, channels)
         self.action_space: gym.spaces.Space[Any] = gym.spaces.Discrete(len(Action))
         self._channels = channels
-        self._episodes = Episodes(self.setting, 1, _NEVER, threads=1)
+        limit = self.setting.task.max_steps * self.setting.scale
+        self._episodes = Episodes(self.setting, 1, limit, threads=1)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -71,9 +70,9 @@ class KarelEnv(gym.Env[NDArray[np.uint8], int]):
             raise EnvironmentMisuseError("call reset() before the first step()")
         chosen = check_actions(np.asarray([action]), 1, len(Action))
         self._episodes.is_over[:] = False
-        rewards, terminated, _ = self._episodes.play(chosen)
+        rewards, terminated, truncated = self._episodes.play(chosen)
         planes = self._episodes.observe(self._channels)[0]
-        return planes, float(rewards[0]), bool(terminated[0]), False, {}
+        return planes, float(rewards[0]), bool(terminated[0]), bool(truncated[0]), {}
 
     def render(self) -> Any:
         """The world as text or picture, by `render_mode`."""

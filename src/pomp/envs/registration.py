@@ -18,5 +18,4 @@ def register_envs() -> None:
                 entry_point="pomp.envs.karel_env:KarelEnv",
                 vector_entry_point="pomp.envs.vector_env:KarelVectorEnv",
                 kwargs={"task": task.name},
-                max_episode_steps=task.max_steps,
             )
