@@ -47,7 +47,8 @@ class Rollout:
 
     def to(self, device: str) -> "Rollout":
         """The same results, on the CPU (`cpu`); what is there already stays."""
-        assert device == "cpu"
+        if device != "cpu":
+            raise ConfigError(f"results are brought to 'cpu' only, got '{device}'")
         return Rollout(
             to_host(self.returns),
             to_host(self.actions),
