@@ -66,6 +66,10 @@ class EnvironmentMisuseError(PompError, RuntimeError):
     """An environment was used in an order it does not allow."""
 
 
+class DataFileError(PompError, ValueError):
+    """A file with data or weights that cannot be used."""
+
+
 class OutputError(PompError, OSError):
     """A file cannot be written where it was asked for."""
 

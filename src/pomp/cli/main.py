@@ -12,18 +12,21 @@ from tyro.conf import FlagCreatePairsOff, subcommand
 from pomp.cli.bench import Bench
 from pomp.cli.check import Check
 from pomp.cli.conformance import Conformance
+from pomp.cli.embedding import Embedding
 from pomp.cli.run import Run
 from pomp.cli.sample import Sample
 from pomp.cli.tasks import Tasks
 from pomp.errors import PompError
 from pomp.version import __version__
 
+_EMBEDDING = "The space of programs: make data, train, describe, measure."
 Command = (
     Annotated[Run, subcommand("run")]
     | Annotated[Tasks, subcommand("tasks")]
     | Annotated[Check, subcommand("check")]
     | Annotated[Sample, subcommand("sample")]
     | Annotated[Conformance, subcommand("conformance")]
+    | Annotated[Embedding, subcommand("embedding", description=_EMBEDDING)]
     | Annotated[Bench, subcommand("bench")]
 )
 _DESCRIPTION = (

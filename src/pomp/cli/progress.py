@@ -4,6 +4,7 @@ import sys
 import time
 
 QUIET_SECONDS = 2.0
+_TERMINAL_EVERY = 0.1  # seconds between changes of the line on a terminal
 _PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
 
 
@@ -15,18 +16,33 @@ class Progress:
         self._started = self._shown = time.monotonic()
         self._is_terminal = sys.stderr.isatty()
         self._has_line = False
+        self._done_before: float | None = None
 
     def step(self, name: str = "", parts: int = 0) -> None:
         """Say what comes next, after so many more parts are finished."""
         self._finished += parts
+        self._show(f"{self._label}: {self._finished}/{self._total} {name}".rstrip())
+
+    def share(self, finished: int, done: float, note: str = "") -> None:
+        """Say how many parts are finished, which share of the work is done, and a note."""
+        if self._done_before is None:
+            self._done_before = done  # by an earlier run
+        here = done - self._done_before
+        left = ""
+        if here > 0:
+            seconds = (time.monotonic() - self._started) * (1 - done) / here
+            left = f", {int(seconds) // 60}:{int(seconds) % 60:02} left"
+        self._show(f"{self._label}: {finished}/{self._total} ({done:.1%}{left}) {note}".rstrip())
+
+    def _show(self, text: str) -> None:
         now = time.monotonic()
-        if now - self._started < QUIET_SECONDS:
+        if now - self._started < QUIET_SECONDS or now - self._shown < _TERMINAL_EVERY:
             return
-        text = f"{self._label}: {self._finished}/{self._total} {name}".rstrip()
         if self._is_terminal:
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
             self._has_line = True
+            self._shown = now
         elif not self._has_line or now - self._shown >= _PLAIN_EVERY:
             print(text, file=sys.stderr, flush=True)
             self._shown = now

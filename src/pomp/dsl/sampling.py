@@ -64,9 +64,12 @@ def sample_programs(
     vocabulary: Vocabulary = LEAPS,
     *,
     first: int = 0,
+    purpose: Purpose = Purpose.PROGRAMS,
     threads: int | None = None,
 ) -> NDArray[np.uint8]:
     """Draw programs number `first`, `first + 1`, ... of a seed.
+
+    Programs drawn for different purposes are independent even if the seed is the same.
 
     Returns:
         `[count, max_tokens]` uint8 token ids, padded; `DEF` first. Program i depends on the seed
@@ -76,7 +79,7 @@ def sample_programs(
     if count < 0 or seed < 0:
         raise ConfigError(f"count and seed must not be negative, got {count} and {seed}")
     ids = np.full((count, config.max_tokens), vocabulary.pad, np.uint8)
-    streams = open_streams(Purpose.PROGRAMS, seed, worlds=count, first=first)
+    streams = open_streams(purpose, seed, worlds=count, first=first)
     tables = _tables(vocabulary)
     limits = (config.max_depth, config.max_nesting)
     parts = parts_for(count, threads, least=1000)

@@ -1,0 +1,1 @@
+"""Stage 1: programs as vectors, so that neighbours behave alike."""

@@ -1,0 +1,327 @@
+"""Random programs and demonstrations of them: made, kept in one file, and described.
+
+The file is safetensors with one header entry, `pomp`: JSON that says how it was made. Nothing in it
+depends on the machine, so equal configs give equal bytes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.dsl.bytecode import Code, compile_ids
+from pomp.dsl.sampling import SamplerConfig, sample_programs
+from pomp.dsl.vocabulary import HPRL, LEAPS, Vocabulary
+from pomp.embedding.config import DatasetConfig, from_json, to_json
+from pomp.embedding.demonstrations import Demonstrations, demonstrate, random_worlds
+from pomp.embedding.files import read_arrays, write_arrays
+from pomp.errors import DataFileError
+from pomp.karel.rules import COUNT, WALL, ZERO
+from pomp.streams import Purpose, open_streams
+
+FORMAT = 1
+SIZE = 8  # rows and columns of the worlds
+SPLITS = ("train", "validation", "test")
+_DRAWN_AT_ONCE = 50_000
+_INNER = SIZE - 2
+_WALL_CELL = WALL | ZERO  # a random world flags walls too
+_FREE_TRIES = 200  # chunks of draws without one new program before giving up
+
+
+def find_vocabulary(name: str) -> Vocabulary:
+    """The dialect of a config."""
+    return HPRL if name == "hprl" else LEAPS
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Programs with their demonstrations; the training split first, then validation, then test.
+
+    Attributes:
+        config: how it was made.
+        draws: how many random programs were drawn to find these.
+        ids: `[N, max_tokens]` uint8, padded.
+        demonstrations: D of each.
+    """
+
+    config: DatasetConfig
+    draws: int
+    ids: NDArray[np.uint8]
+    demonstrations: Demonstrations
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The programs' dialect."""
+        return find_vocabulary(self.config.vocabulary)
+
+    @cached_property
+    def code(self) -> Code:
+        """The programs, compiled."""
+        return compile_ids(self.ids, self.vocabulary)
+
+    def split(self, name: str) -> "Dataset":
+        """One of the three splits."""
+        sizes = [getattr(self.config, split) for split in SPLITS]
+        edges = np.cumsum([0, *sizes])
+        place = SPLITS.index(name)
+        return self.take(np.arange(edges[place], edges[place + 1]))
+
+    def take(self, rows: NDArray[np.integer]) -> "Dataset":
+        """Some of the programs."""
+        shown = {name: array[rows] for name, array in vars(self.demonstrations).items()}
+        return Dataset(self.config, self.draws, self.ids[rows], Demonstrations(**shown))
+
+
+def make_dataset(
+    config: DatasetConfig,
+    report: Callable[[int], None] | None = None,
+    *,
+    threads: int | None = None,
+) -> Dataset:
+    """Draw programs until enough have passed the filters.
+
+    Args:
+        config: what to make.
+        report: told how many programs were found since it was last called.
+        threads: CPU threads; None: all. The result does not depend on it.
+    """
+    rows, shown, draws = _collect(config, config.programs, Purpose.PROGRAMS, set(), report, threads)
+    keys = open_streams(Purpose.DATA, config.seed, 1, worlds=config.programs)
+    order = np.argsort(keys, kind="stable")  # early draws are shorter: the splits must not be
+    return Dataset(config, draws, rows, shown).take(order)
+
+
+def draw_fresh(
+    config: DatasetConfig,
+    count: int,
+    seed: int,
+    *,
+    draws: int,
+    threads: int | None = None,
+) -> Dataset:
+    """Programs drawn and filtered like a dataset's, of which none is in it.
+
+    Args:
+        config: the dataset's.
+        count: how many.
+        seed: theirs; equal seed numbers do not make them the dataset's.
+        draws: how many random programs the dataset was chosen from; all of those are left out.
+        threads: CPU threads; None: all.
+    """
+    known: set[bytes] = set()
+    for first in range(0, draws, _DRAWN_AT_ONCE):
+        ids = _draw(config, config.seed, Purpose.PROGRAMS, first, threads)
+        known.update(_keys(ids[: draws - first]))
+    values = to_json(config) | {"train": 0, "validation": 0, "test": count, "seed": seed}
+    fresh = from_json(DatasetConfig, values)
+    rows, shown, drawn = _collect(fresh, count, Purpose.EVALUATION, known, None, threads)
+    return Dataset(fresh, drawn, rows, shown)
+
+
+def _draw(
+    config: DatasetConfig, seed: int, purpose: Purpose, first: int, threads: int | None
+) -> NDArray[np.uint8]:
+    sampler = SamplerConfig(
+        max_depth=config.max_depth, max_nesting=config.max_nesting, max_tokens=config.max_tokens
+    )
+    return sample_programs(
+        _DRAWN_AT_ONCE, seed, sampler, find_vocabulary(config.vocabulary),
+        first=first, purpose=purpose, threads=threads,
+    )  # fmt: skip
+
+
+def _keys(ids: NDArray[np.uint8]) -> list[bytes]:
+    """Each row as bytes: equal programs, equal bytes."""
+    keys: list[bytes] = np.ascontiguousarray(ids).view(f"S{ids.shape[1]}").ravel().tolist()
+    return keys
+
+
+def _collect(
+    config: DatasetConfig,
+    wanted: int,
+    purpose: Purpose,
+    known: set[bytes],
+    report: Callable[[int], None] | None,
+    threads: int | None,
+) -> tuple[NDArray[np.uint8], Demonstrations, int]:
+    """The first programs that are new and can be demonstrated, in the order of their draws."""
+    setting = random_worlds(config.walls, config.markers)
+    index = 0 if purpose is Purpose.PROGRAMS else 2
+    parts: list[tuple[NDArray[np.uint8], Demonstrations]] = []
+    found = draws = barren = 0
+    while found < wanted:
+        ids = _draw(config, config.seed, purpose, draws, threads)
+        streams = open_streams(Purpose.DATA, config.seed, index, worlds=len(ids), first=draws)
+        new = [i for i, key in enumerate(_keys(ids)) if not (key in known or known.add(key))]  # type: ignore[func-returns-value]  # add returns None
+        rows = ids[new]
+        shown = demonstrate(
+            compile_ids(rows, find_vocabulary(config.vocabulary)), streams[new], setting,
+            wanted=config.demonstrations, trials=config.trials, least_states=config.least_states,
+            most_states=config.most_states, stop_on_error=True, threads=threads,
+        )  # fmt: skip
+        is_good = (shown.found == config.demonstrations) & (shown.length.max(axis=1, initial=0) > 0)
+        chosen = np.flatnonzero(is_good)[: wanted - found]
+        draws += _DRAWN_AT_ONCE if found + len(chosen) < wanted else new[chosen[-1]] + 1
+        found += len(chosen)
+        barren = 0 if len(chosen) else barren + 1
+        if barren == _FREE_TRIES:
+            raise DataFileError(f"only {found} of {wanted} programs exist that pass the filters")
+        parts.append((rows[chosen], _take(shown, chosen)))
+        if report:
+            report(len(chosen))
+    names = vars(parts[0][1])
+    joined = {name: np.concatenate([vars(part[1])[name] for part in parts]) for name in names}
+    return np.concatenate([part[0] for part in parts]), Demonstrations(**joined), draws
+
+
+def _take(shown: Demonstrations, rows: NDArray[np.integer]) -> Demonstrations:
+    return Demonstrations(*(array[rows] for array in vars(shown).values()))
+
+
+def save_dataset(dataset: Dataset, path: Path) -> None:
+    """Write the file, all of it or nothing.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    shown = dataset.demonstrations
+    is_token = dataset.ids != dataset.vocabulary.pad
+    steps = np.arange(shown.actions.shape[2]) < shown.length[..., None]
+    arrays = {
+        "program_length": is_token.sum(axis=1).astype(np.uint8),
+        "tokens": dataset.ids[is_token],
+        "start": _pack(shown),
+        "demonstration_length": shown.length.astype(np.uint8),
+        "actions": shown.actions[steps],
+    }
+    header = {"format": FORMAT, "config": to_json(dataset.config), "draws": dataset.draws}
+    write_arrays(path, arrays, header)
+
+
+def load_dataset(path: Path) -> Dataset:
+    """Read a file that `save_dataset` wrote.
+
+    Raises:
+        DataFileError: it is truncated, damaged, of a newer format, or no dataset at all.
+    """
+    arrays, header = read_arrays(path, "dataset")
+    if header.get("format") != FORMAT:
+        found = header.get("format")
+        raise DataFileError(
+            f"'{path}' has dataset format {found}, this version of pomp reads {FORMAT}; "
+            "make it again with 'pomp embedding dataset', or upgrade pomp"
+        )
+    try:
+        config = from_json(DatasetConfig, header["config"])
+        ids = _unravel(arrays["tokens"], arrays["program_length"], config.max_tokens, 255)
+        ids[ids == 255] = find_vocabulary(config.vocabulary).pad
+        shape = (config.programs, config.demonstrations)
+        length = arrays["demonstration_length"].astype(np.int32).reshape(shape)
+        actions = _unravel(arrays["actions"], length.ravel(), config.most_states - 1, 0)
+        cells, pose = _unpack(arrays["start"].reshape(*shape, -1))
+        shown = Demonstrations(
+            cells, pose, actions.reshape(*shape, -1), length, np.full(shape[0], shape[1], np.int32)
+        )
+        dataset = Dataset(config, int(header["draws"]), ids, shown)
+        if len(ids) != config.programs or not dataset.code.valid.all() or actions.max() > 4:
+            raise ValueError("the programs or actions are damaged")
+    except (KeyError, ValueError, TypeError) as error:
+        raise DataFileError(f"'{path}' is damaged ({error}); make it again") from error
+    return dataset
+
+
+def _pack(shown: Demonstrations) -> NDArray[np.uint8]:
+    """Start states in 11 bytes each: walls, markers and agent of the inner 6x6 cells."""
+    grids = shown.cells.reshape(*shown.pose.shape, SIZE, SIZE)[..., 1:-1, 1:-1]
+    flat = grids.reshape(*shown.pose.shape, _INNER * _INNER)
+    cell, facing = shown.pose >> 2, shown.pose & 3
+    place = (cell // SIZE - 1) * _INNER + cell % SIZE - 1
+    return np.concatenate(
+        [
+            np.packbits(flat & WALL > 0, axis=-1),
+            np.packbits(flat & COUNT > 0, axis=-1),
+            (place * 4 + facing).astype(np.uint8)[..., None],
+        ],
+        axis=-1,
+    )
+
+
+def _unpack(starts: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    count = _INNER * _INNER
+    width = (count + 7) // 8
+    walls = np.unpackbits(starts[..., :width], axis=-1, count=count)
+    markers = np.unpackbits(starts[..., width : 2 * width], axis=-1, count=count)
+    place, facing = (starts[..., -1] >> 2).astype(np.int32), starts[..., -1] & 3
+    if starts.shape[-1] != 2 * width + 1 or place.max(initial=0) >= count:
+        raise ValueError("start states have the wrong size")
+    inner = np.where(walls == 1, _WALL_CELL, np.where(markers == 1, 1, ZERO)).astype(np.uint8)
+    cells = np.full((*starts.shape[:-1], SIZE, SIZE), _WALL_CELL, np.uint8)
+    cells[..., 1:-1, 1:-1] = inner.reshape(*starts.shape[:-1], _INNER, _INNER)
+    pose = ((place // _INNER + 1) * SIZE + place % _INNER + 1) * 4 + facing
+    return cells.reshape(*starts.shape[:-1], SIZE * SIZE), pose.astype(np.int32)
+
+
+def _unravel(
+    flat: NDArray[np.uint8], lengths: NDArray[np.integer], width: int, filling: int
+) -> NDArray[np.uint8]:
+    """Rows of different lengths, one behind the other, as a padded array."""
+    rows = np.full((len(lengths), width), filling, np.uint8)
+    is_used = np.arange(width) < lengths[:, None]
+    rows[is_used] = flat
+    return rows
+
+
+PUBLISHED: dict[str, float] = {
+    "raw_mean_tokens": 15.3,
+    "raw_median_tokens": 15,
+    "raw_90th_percentile": 26,
+    "raw_unique_share": 0.59,
+    "unique_mean_tokens": 19.8,
+    "unique_at_most_44_share": 0.999,
+    "accepted_share": 0.39,
+    "mean_tokens": 17.4,
+    "median_tokens": 17,
+    "95th_percentile": 28,
+    "with_control_share": 0.88,
+    "mean_states": 4.5,
+}
+"""What an independent re-implementation of the rules measured."""
+
+_RAW_DRAWS = 100_000
+
+
+def describe(dataset: Dataset) -> dict[str, float]:
+    """The same numbers of this dataset and its sampler; see `PUBLISHED`."""
+    config, vocabulary = dataset.config, dataset.vocabulary
+    sampler = SamplerConfig(max_depth=config.max_depth, max_nesting=config.max_nesting)
+    raw = sample_programs(_RAW_DRAWS, config.seed, sampler, vocabulary)
+    lengths = (raw != vocabulary.pad).sum(axis=1)
+    unique = np.unique(raw, axis=0)
+    unique_lengths = (unique != vocabulary.pad).sum(axis=1)
+    kept = (dataset.ids != vocabulary.pad).sum(axis=1)
+    drawn = sample_programs(dataset.draws, config.seed, SamplerConfig(
+        max_depth=config.max_depth, max_nesting=config.max_nesting, max_tokens=config.max_tokens
+    ), vocabulary)  # fmt: skip
+    control = vocabulary.encode(("WHILE", "REPEAT", "IF", "IFELSE"))
+    values: dict[str, Any] = {
+        "raw_mean_tokens": lengths.mean(),
+        "raw_median_tokens": np.median(lengths),
+        "raw_90th_percentile": np.percentile(lengths, 90),
+        "raw_unique_share": len(unique) / len(raw),
+        "unique_mean_tokens": unique_lengths.mean(),
+        "unique_at_most_44_share": (unique_lengths <= 44).mean(),
+        "accepted_share": len(dataset) / len(set(_keys(drawn))),
+        "mean_tokens": kept.mean(),
+        "median_tokens": np.median(kept),
+        "95th_percentile": np.percentile(kept, 95),
+        "with_control_share": np.isin(dataset.ids, control).any(axis=1).mean(),
+        "mean_states": (dataset.demonstrations.length + 1).mean(),
+    }
+    return {name: round(float(value), 4) for name, value in values.items()}

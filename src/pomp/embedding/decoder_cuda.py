@@ -1,0 +1,285 @@
+"""The folded decoder on a GPU: four kernels a step, captured as CUDA graphs of a few steps each.
+
+A step is one product of the state, the hidden layer, one product for the logits, and a kernel that
+chooses the tokens, lets the grammar read them and computes the GRU's next state. Between two graphs
+the programs that have ended leave the batch, which shrinks to the next size of a ladder.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import torch
+from numba import cuda, float32
+from torch import Tensor
+
+from pomp._cuda import as_launchable, load_cuda
+from pomp.dsl.grammar import END, ILLEGAL
+from pomp.embedding.config import MAX_GENERATED
+from pomp.embedding.decoder import DEF, LEAST_ROWS, STACK, Folded, fold, grammar_tables, read_token
+from pomp.embedding.model import EmbeddingModel
+
+MOST_ROWS = 16_384
+SIZES = tuple(
+    sorted({LEAST_ROWS << k for k in range(9)} | {LEAST_ROWS * 3 // 2 << k for k in range(8)})
+)
+"""Rows a batch may have; the graphs of a size are captured when it is first needed."""
+STEPS = 9  # of one graph
+_OUTPUTS = 64  # logits of a row, filled up
+_THREADS = 128
+
+
+@cuda.jit(device=True)
+def _gate(row, unit, width, token, token_gates, gates, both, state_bias, hidden):
+    """One unit of the GRU's next state."""
+    new_place = 2 * width + unit
+    reset = token_gates[token, unit] + gates[row, unit] + both[row, unit]
+    update = token_gates[token, width + unit] + gates[row, width + unit] + both[row, width + unit]
+    reset = float32(1) / (float32(1) + math.exp(-reset))
+    update = float32(1) / (float32(1) + math.exp(-update))
+    recurrent = both[row, new_place] + state_bias[new_place]
+    new = math.tanh(token_gates[token, new_place] + gates[row, new_place] + reset * recurrent)
+    hidden[row, unit] = new + update * (hidden[row, unit] - new)
+
+
+@cuda.jit
+def _first_state(token_gates, gates, both, state_bias, hidden):
+    """The GRU's state after `DEF`; one block a row."""
+    row, width = cuda.blockIdx.x, hidden.shape[1]
+    for unit in range(cuda.threadIdx.x, width, cuda.blockDim.x):
+        _gate(row, unit, width, DEF, token_gates, gates, both, state_bias, hidden)
+
+
+@cuda.jit
+def _hidden_layer(tokens, token_hidden, head, both, layer):
+    """The tanh layer of the head; one block a row."""
+    row, width = cuda.blockIdx.x, layer.shape[1]
+    token = tokens[row]
+    for unit in range(cuda.threadIdx.x, width, cuda.blockDim.x):
+        own = both[row, 3 * width + unit] + head[row, unit]
+        layer[row, unit] = math.tanh(own + token_hidden[token, unit])
+
+
+@cuda.jit
+def _choose(
+    logits, output_bias, noise, goto, push, state, stack, height, rows, written, tokens, output,
+    token_gates, gates, both, state_bias, hidden,
+):  # fmt: skip
+    """Choose the token of a row as the CPU does, then compute its next state; one block a row."""
+    row, place, width = cuda.blockIdx.x, cuda.threadIdx.x, hidden.shape[1]
+    scores = cuda.shared.array(_OUTPUTS, float32)
+    here = state[row]
+    if here == END:
+        return
+    step = written[row]
+    if place < goto.shape[1] and goto[here, place] != ILLEGAL:
+        score = logits[row, place] + output_bias[place]
+        if len(noise):
+            score += noise[step, row, place]
+        scores[place] = score
+    cuda.syncthreads()
+    if place == 0:
+        best, token = float32(0), -1
+        for candidate in range(goto.shape[1]):
+            is_legal = goto[here, candidate] != ILLEGAL
+            if is_legal and (token < 0 or scores[candidate] > best):
+                best, token = scores[candidate], candidate
+        read_token(row, token, goto, push, state, stack, height)
+        tokens[row] = token
+        output[rows[row], step] = token
+        written[row] = step + 1
+    cuda.syncthreads()
+    token = tokens[row]
+    for unit in range(place, width, cuda.blockDim.x):
+        _gate(row, unit, width, token, token_gates, gates, both, state_bias, hidden)
+
+
+class CudaDecoder:
+    """A folded decoder on the GPU."""
+
+    def __init__(self, model: EmbeddingModel) -> None:
+        load_cuda()
+        self._vocabulary = model.vocabulary
+        self._device = next(model.parameters()).device
+        goto, push, self._start = grammar_tables(model.vocabulary)
+        self._goto, self._push = (
+            torch.from_numpy(table).to(self._device) for table in (goto, push)
+        )
+        self._weights = _padded(fold(model))
+        self._output = torch.empty(
+            (MOST_ROWS, MAX_GENERATED), dtype=torch.uint8, device=self._device
+        )
+        self._batches: dict[tuple[int, bool], _Batch] = {}
+
+    def refresh(self, model: EmbeddingModel) -> None:
+        """Take over the weights a model has now; graphs stay valid."""
+        for mine, new in zip(self._weights, _padded(fold(model)), strict=True):
+            mine.copy_(new)
+
+    def decode(self, latent: Tensor, noise: Tensor | None = None) -> Tensor:
+        """The tokens behind `DEF`, padded: `[B, Z]` float32 to `[B, MAX_GENERATED]` uint8.
+
+        Args:
+            latent: the latents, on the device.
+            noise: `[MAX_GENERATED, B, V]` float32, added to the logits. None: the likeliest tokens.
+        """
+        if len(latent) > MOST_ROWS:
+            parts = zip(
+                latent.split(MOST_ROWS),
+                [None] * len(latent) if noise is None else noise.split(MOST_ROWS, dim=1),
+                strict=False,
+            )
+            return torch.cat([self.decode(*part) for part in parts])
+        output = self._output[: len(latent)]
+        output.fill_(self._vocabulary.pad)
+        with torch.no_grad(), _full_precision():
+            batch = self._batch(len(latent), sampled=noise is not None)
+            batch.begin(latent, noise, self._start)
+            for step in range(0, MAX_GENERATED, STEPS):
+                batch.run()
+                if noise is not None or step + STEPS >= MAX_GENERATED:
+                    continue  # sampled programs all stay: their noise is in place
+                going = (batch.state != END).nonzero().squeeze(1)  # waits for the graph
+                if len(going) == 0:
+                    break
+                smaller = self._batch(len(going), sampled=False)
+                if smaller.size < batch.size:
+                    smaller.take(batch, going)
+                    batch = smaller
+        return output.clone()
+
+    def _batch(self, rows: int, *, sampled: bool) -> "_Batch":
+        size = next(size for size in SIZES if size >= rows)
+        key = (size, sampled)
+        if key not in self._batches:
+            self._batches[key] = _Batch(
+                size, sampled, self._weights, self._goto, self._push, self._output
+            )
+        return self._batches[key]
+
+
+class _Batch:
+    """Buffers for one number of rows, and the graph that advances them."""
+
+    def __init__(
+        self, size: int, sampled: bool, weights: Folded, goto: Tensor, push: Tensor, output: Tensor
+    ) -> None:
+        self.size, self._weights = size, weights
+        self._goto, self._push, self._output = goto, push, output
+        width, device = weights.state_both.shape[0], goto.device
+
+        def room(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device)
+
+        self.hidden, self.both = room(size, width), room(size, 4 * width)
+        self.gates, self.head = room(size, 3 * width), room(size, width)
+        self.layer, self.logits = room(size, width), room(size, _OUTPUTS)
+        self.tokens, self.rows = room(size, dtype=torch.int32), room(size, dtype=torch.int32)
+        self.written = room(size, dtype=torch.int32)
+        self.state, self.height = room(size, dtype=torch.int16), room(size, dtype=torch.int16)
+        self.stack = room(size, STACK, dtype=torch.int16)
+        steps = MAX_GENERATED if sampled else 0
+        self.noise = room(steps, size, goto.shape[1])
+
+    def begin(self, latent: Tensor, noise: Tensor | None, start: int) -> None:
+        """Load latents; rows past theirs have ended before they begin."""
+        count, weights = len(latent), self._weights
+        first = torch.zeros((self.size, latent.shape[1]), device=latent.device)
+        first[:count] = latent
+        if weights.widen.numel():
+            first = torch.addmm(weights.widen_bias, first, weights.widen)
+        shares = torch.mm(first, weights.latent_both) + weights.latent_bias
+        width = first.shape[1]
+        self.gates.copy_(shares[:, : 3 * width])
+        self.head.copy_(shares[:, 3 * width :])
+        self.hidden.copy_(first)
+        torch.mm(first, weights.state_both, out=self.both)
+        self.tokens.fill_(DEF)
+        self.written.zero_()
+        self.height.zero_()
+        self.state.fill_(END)
+        self.state[:count] = start
+        torch.arange(self.size, out=self.rows)
+        if noise is not None:
+            self.noise[:, :count] = noise
+        self._launch(
+            _first_state,
+            weights.token_gates,
+            self.gates,
+            self.both,
+            weights.state_bias,
+            self.hidden,
+        )
+
+    def take(self, other: "_Batch", going: Tensor) -> None:
+        """Take over the rows of a larger batch that go on."""
+        count = len(going)
+        for name in ("hidden", "gates", "head", "tokens", "rows", "written", "height", "stack"):
+            torch.index_select(getattr(other, name), 0, going, out=getattr(self, name)[:count])
+        self.state.fill_(END)
+        self.state[:count] = other.state[going]
+
+    def run(self) -> None:
+        """Advance every row by `STEPS` tokens."""
+        self._graph.replay()
+
+    @cached_property
+    def _graph(self) -> Any:
+        before = [tensor.clone() for tensor in self._written_by_a_run()]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            self._advance()  # compiles the kernels and lets cuBLAS choose, outside the capture
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(STEPS):
+                self._advance()
+        for tensor, value in zip(self._written_by_a_run(), before, strict=True):
+            tensor.copy_(value)
+        return graph
+
+    def _written_by_a_run(self) -> list[Tensor]:
+        return [
+            *(self.hidden, self.both, self.tokens, self.written, self.state, self.height),
+            *(self.stack, self._output),
+        ]
+
+    def _advance(self) -> None:
+        weights = self._weights
+        torch.mm(self.hidden, weights.state_both, out=self.both)
+        self._launch(
+            _hidden_layer, self.tokens, weights.token_hidden, self.head, self.both, self.layer
+        )
+        torch.mm(self.layer, weights.output, out=self.logits)
+        self._launch(
+            _choose, self.logits, weights.output_bias, self.noise, self._goto, self._push,
+            self.state, self.stack, self.height, self.rows, self.written, self.tokens,
+            self._output, weights.token_gates, self.gates, self.both, weights.state_bias,
+            self.hidden,
+        )  # fmt: skip
+
+    def _launch(self, loop: Any, *tensors: Tensor) -> None:
+        stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
+        loop[self.size, _THREADS, stream](*(as_launchable(tensor) for tensor in tensors))
+
+
+def _padded(weights: Folded) -> Folded:
+    """The same weights with the logits' columns filled up; the fillers are never looked at."""
+    missing = _OUTPUTS - weights.output.shape[1]
+    output = torch.nn.functional.pad(weights.output, (0, missing))
+    return weights._replace(output=output.contiguous())
+
+
+@contextmanager
+def _full_precision() -> Iterator[None]:
+    """Products without TF32: rounding them changes programs."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.allow_tf32
+    matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        matmul.allow_tf32 = before

@@ -1,0 +1,182 @@
+"""How good an embedding is: reconstruction, behaviour, smoothness. Latents are never sampled."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pomp._numba import kernel
+from pomp.dsl.bytecode import compile_ids
+from pomp.embedding.batches import Planes
+from pomp.embedding.config import MAX_GENERATED
+from pomp.embedding.dataset import Dataset
+from pomp.embedding.demonstrations import Demonstrations, agreement, random_worlds
+from pomp.embedding.model import NO_OP
+from pomp.embedding.space import Embedding
+from pomp.karel.rules import act
+from pomp.streams import Purpose, open_streams
+from pomp.tasks.engine import reset
+
+SMOOTH_PROGRAMS, SMOOTH_STATES, SMOOTH_STEP = 2000, 10, 0.1
+SMOOTH_WALLS = 0.25
+PARSED_LATENTS = 10_000
+_PLAYED_AT_ONCE = 512  # programs whose demonstrations are imitated together
+
+
+def evaluate(
+    embedding: Embedding,
+    dataset: Dataset,
+    seed: int = 0,
+    report: Callable[[int], None] | None = None,
+) -> dict[str, float]:
+    """All measures on some programs.
+
+    Args:
+        embedding: what is measured.
+        dataset: programs and demonstrations it was not trained on.
+        seed: of the random latents and worlds.
+        report: told how many programs were imitated since it was last called.
+
+    Returns:
+        `program_accuracy`, `token_accuracy`: greedy decoding of the programs' means.
+        `action_accuracy`, `demo_accuracy`: the condition policy imitating the demonstrations on
+        its own. `parse_rate`: share of standard normal latents that decode to a program.
+        `smoothness`: agreement of behaviour between a program and its neighbour at 0.1 sigma.
+    """
+    latents = embedding.encode(dataset.ids)
+    right, share = compare_tokens(embedding.decode(latents)[:, 1:], dataset.ids, dataset)
+    actions, demos = imitate(embedding, dataset, latents, report)
+    return {
+        "program_accuracy": float(right.mean()),
+        "token_accuracy": float(share.mean()),
+        "action_accuracy": float(actions.mean()),
+        "demo_accuracy": float(demos.mean()),
+        "parse_rate": parse_rate(embedding, seed),
+        "smoothness": smoothness(embedding, latents[:SMOOTH_PROGRAMS], seed),
+    }
+
+
+def compare_tokens(
+    generated: NDArray[np.uint8], ids: NDArray[np.uint8], dataset: Dataset
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Whether programs are right, and the share of their tokens that are: `[B]` each.
+
+    Counted are the steps of the true program and those up to the generated end, padding included.
+    """
+    pad = dataset.vocabulary.pad
+    targets = np.full_like(generated, pad)
+    targets[:, : ids.shape[1] - 1] = ids[:, 1:]
+    steps = np.arange(MAX_GENERATED)
+    is_counted = (targets != pad) | (steps <= (generated != pad).sum(axis=1)[:, None])
+    is_right = (generated == targets) & is_counted
+    share = is_right.sum(axis=1) / is_counted.sum(axis=1)
+    return share == 1.0, share
+
+
+def imitate(
+    embedding: Embedding,
+    dataset: Dataset,
+    latents: NDArray[np.float32],
+    report: Callable[[int], None] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Let the condition policy act on its own from the demonstrations' starts.
+
+    Returns:
+        `[N * D]` each: the share of right actions, and whether all are. Counted are the steps of
+        the demonstration and those up to the policy's end, for at most as many steps as the longest
+        demonstration allowed in the dataset has states.
+    """
+    shares, is_all = [], []
+    for first in range(0, len(dataset), _PLAYED_AT_ONCE):
+        rows = np.arange(first, min(first + _PLAYED_AT_ONCE, len(dataset)))
+        part = dataset.take(rows)
+        performed = _play(embedding, part, latents[rows])
+        shown = part.demonstrations
+        steps = np.arange(performed.shape[1])
+        length = shown.length.ravel()[:, None]
+        targets = np.full_like(performed, NO_OP)
+        targets[:, :-1] = shown.actions.reshape(len(targets), -1)
+        targets[steps >= length] = NO_OP
+        ends = (performed != NO_OP).sum(axis=1)[:, None]
+        is_counted = (steps < length) | (steps <= ends)
+        is_right = (performed == targets) & is_counted
+        shares.append(is_right.sum(axis=1) / is_counted.sum(axis=1))
+        is_all.append(is_right.sum(axis=1) == is_counted.sum(axis=1))
+        if report:
+            report(len(rows))
+    return np.concatenate(shares), np.concatenate(is_all)
+
+
+def _play(
+    embedding: Embedding, dataset: Dataset, latents: NDArray[np.float32]
+) -> NDArray[np.uint8]:
+    """The policy's actions `[N * D, T]`, `NO_OP` from its end on."""
+    shown, policy, device = dataset.demonstrations, embedding.model.policy, embedding.device
+    count = shown.pose.size
+    performed = np.full((count, shown.actions.shape[2] + 1), NO_OP, np.uint8)
+    cells, pose = shown.cells.reshape(count, -1).copy(), shown.pose.ravel().copy()
+    rules = random_worlds(dataset.config.walls).rules
+    latent = torch.from_numpy(latents).to(device).repeat_interleave(shown.pose.shape[1], dim=0)
+    previous = torch.full((count, 1), NO_OP, device=device)
+    planes = Planes(embedding.model.config.channels).to(device)
+    state, going = None, np.arange(count)
+    with torch.no_grad():
+        for step in range(performed.shape[1]):
+            seen = policy.see(
+                planes(
+                    torch.from_numpy(cells[going]).to(device),
+                    torch.from_numpy(pose[going]).to(device).long(),
+                )
+            )
+            logits, state = policy(latent, seen.unsqueeze(1), previous, state)
+            previous = logits[:, -1].argmax(dim=1, keepdim=True)
+            chosen = previous[:, 0].cpu().numpy()
+            performed[going, step] = chosen
+            _act(rules, cells, pose, going, chosen)
+            kept = np.flatnonzero(chosen != NO_OP)
+            if len(kept) == 0:
+                break
+            rows = torch.from_numpy(kept).to(device)
+            latent, previous, state = latent[rows], previous[rows], state[rows]
+            going = going[kept]
+    return performed
+
+
+@kernel
+def _act(rules, cells, pose, worlds, actions):
+    """One action in some of the worlds, in place."""
+    for index in range(len(worlds)):
+        if actions[index] != NO_OP:
+            world = worlds[index]
+            pose[world] = act(cells[world], rules, np.int64(pose[world]), actions[index])
+
+
+def parse_rate(embedding: Embedding, seed: int) -> float:
+    """Share of standard normal latents whose program parses."""
+    latents = normal(PARSED_LATENTS, embedding.latent, seed, 0)
+    return float(compile_ids(embedding.decode(latents), embedding.model.vocabulary).valid.mean())
+
+
+def smoothness(embedding: Embedding, latents: NDArray[np.float32], seed: int) -> float:
+    """Agreement of behaviour between latents and their neighbours, on random worlds."""
+    near = latents + SMOOTH_STEP * normal(len(latents), latents.shape[1], seed, 1)
+    vocabulary = embedding.model.vocabulary
+    one, two = (compile_ids(embedding.decode(z), vocabulary) for z in (latents, near))
+    setting = random_worlds(SMOOTH_WALLS)
+    streams = open_streams(Purpose.EVALUATION, seed, 2, worlds=len(latents) * SMOOTH_STATES)
+    worlds = reset(setting, streams)
+    shape = (len(latents), SMOOTH_STATES)
+    starts = Demonstrations(
+        worlds.cells.reshape(*shape, -1), worlds.pose.reshape(shape),
+        np.zeros((*shape, 0), np.uint8), np.zeros(shape, np.int32),
+        np.full(len(latents), SMOOTH_STATES, np.int32),
+    )  # fmt: skip
+    return float((agreement(one, two, starts, setting) * one.valid).mean())
+
+
+def normal(rows: int, columns: int, seed: int, index: int) -> NDArray[np.float32]:
+    """Standard normal numbers for evaluation, the same on every device."""
+    key = open_streams(Purpose.EVALUATION, seed, index, worlds=1)[0]
+    generator = torch.Generator().manual_seed(int(key >> np.uint64(1)))
+    return torch.randn((rows, columns), generator=generator).numpy()

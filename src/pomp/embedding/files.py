@@ -1,0 +1,60 @@
+"""Arrays and JSON in one safetensors file: written whole or not at all, read without trust."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp._numba import write_atomically
+from pomp.errors import DataFileError, OutputError
+
+_ENTRY = "pomp"  # the one header entry: two would be written in any order
+
+
+def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> None:
+    """Write arrays and a header; a file that was there survives if this fails.
+
+    Raises:
+        OutputError: there is no room, or the folder cannot be written.
+    """
+    from safetensors.numpy import save
+
+    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    try:
+        write_atomically(path, save(plain, {_ENTRY: json.dumps(header, sort_keys=True)}))
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from error
+
+
+def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read what `write_arrays` wrote.
+
+    Args:
+        path: the file.
+        kind: what it should hold, for the error: `dataset`, `embedding`, ...
+
+    Raises:
+        DataFileError: no such file, truncated, or something else.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise DataFileError(f"'{path}' {what}; expected a file with a pomp {kind}")
+    if not os.access(path, os.R_OK):
+        raise DataFileError(f"'{path}' cannot be read: permission denied")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = json.loads((file.metadata() or {})[_ENTRY])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        reason = "its header is not pomp's" if isinstance(error, KeyError) else str(error)
+        raise DataFileError(
+            f"'{path}' is no pomp {kind}, or was cut short ({reason}); make it or fetch it again"
+        ) from error
+    if not isinstance(header, dict):
+        raise DataFileError(f"'{path}' is no pomp {kind}: its header is not pomp's")
+    return arrays, header

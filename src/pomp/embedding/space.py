@@ -1,0 +1,143 @@
+"""The embedding as the rest of the package uses it: programs in, vectors out, and back."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pomp._cuda import check_device
+from pomp.dsl.bytecode import compile_ids
+from pomp.dsl.parser import check_tokens
+from pomp.dsl.syntax import Program, tokens_of
+from pomp.embedding.config import MAX_GENERATED
+from pomp.embedding.decoder import LEAST_ROWS, CpuDecoder
+from pomp.embedding.model import EmbeddingModel
+from pomp.embedding.weights import find_weights, load_weights
+from pomp.errors import ConfigError
+
+_ENCODED_AT_ONCE = 1024
+
+
+class Embedding:
+    """A space of programs.
+
+    Encoding and decoding are functions of one program or latent alone: what else is in the batch
+    changes nothing.
+    """
+
+    def __init__(self, model: EmbeddingModel, device: str = "cpu", card: Any = None) -> None:
+        self.device = torch.device(check_device(device))
+        self.model = model.to(self.device).eval()
+        self.card: dict[str, Any] = card or {}
+        self.decoder = make_decoder(model)
+
+    @classmethod
+    def load(cls, name: str | None = None, device: str = "cpu") -> "Embedding":
+        """Shipped weights by name, or a file; None: the best that is shipped.
+
+        Raises:
+            DataFileError: the file cannot be used.
+        """
+        trained = load_weights(find_weights(name))
+        return cls(trained.model, device, trained.card)
+
+    @property
+    def latent(self) -> int:
+        """How many numbers stand for a program."""
+        return self.model.config.latent
+
+    def encode(
+        self, programs: Sequence[Program | str] | NDArray[np.integer]
+    ) -> NDArray[np.float32]:
+        """The latents of programs: texts, trees or `[B, L]` token ids to `[B, Z]`.
+
+        Raises:
+            ProgramSyntaxError: a text is not a program.
+            ConfigError: ids are no programs, or one has more tokens than a decoder writes.
+        """
+        ids = self._as_ids(programs)
+        parts = [
+            self.encode_ids(ids[first : first + _ENCODED_AT_ONCE])
+            for first in range(0, len(ids), _ENCODED_AT_ONCE)
+        ]
+        if not parts:
+            return np.zeros((0, self.latent), np.float32)
+        return torch.cat(parts).cpu().numpy()
+
+    def encode_ids(self, ids: NDArray[np.uint8]) -> Tensor:
+        """Encode one batch of padded ids, on the device; filled up so that no row depends on it."""
+        width = MAX_GENERATED + 1
+        rows = -(-max(len(ids), LEAST_ROWS) // LEAST_ROWS) * LEAST_ROWS
+        padded = np.full((rows, width), self.model.vocabulary.pad, np.uint8)
+        padded[:, :3] = self.model.vocabulary.encode(("DEF", "run", "m("))
+        padded[: len(ids), : ids.shape[1]] = ids[:, :width]
+        lengths = torch.from_numpy((padded != self.model.vocabulary.pad).sum(axis=1))
+        with torch.no_grad():
+            posterior = self.model.posterior(
+                torch.from_numpy(padded).to(self.device).long(), lengths.to(self.device)
+            )
+            return self.model.settle(posterior.mean)[: len(ids)]
+
+    def decode(self, latents: NDArray[np.floating] | Tensor) -> NDArray[np.uint8]:
+        """The programs at latents, greedily: `[B, Z]` to `[B, 46]` token ids, `DEF` first, padded.
+
+        A row may be no program: the published mask lets empty bodies pass, and 45 tokens may not be
+        enough. `compile_ids` says which.
+
+        Raises:
+            ConfigError: the latents have another width, or are not finite.
+        """
+        given = torch.as_tensor(latents)
+        if given.dim() != 2 or given.shape[1] != self.latent:
+            got = list(given.shape)
+            raise ConfigError(f"latents must have shape [programs, {self.latent}], got {got}")
+        given = given.to(self.device, torch.float32)
+        if not bool(torch.isfinite(given).all()):
+            raise ConfigError("latents must be finite numbers, got NaN or infinity")
+        ids = np.empty((len(given), MAX_GENERATED + 1), np.uint8)
+        ids[:, 0] = self.model.vocabulary.id_of["DEF"]
+        ids[:, 1:] = self.decoder.decode(given).cpu().numpy()
+        return ids
+
+    def texts(self, latents: NDArray[np.floating] | Tensor) -> list[str]:
+        """The programs at latents as text; some may not parse, see `decode`."""
+        vocabulary = self.model.vocabulary
+        return [" ".join(vocabulary.decode(row)) for row in self.decode(latents).tolist()]
+
+    def _as_ids(self, programs: Sequence[Program | str] | NDArray[np.integer]) -> NDArray[np.uint8]:
+        vocabulary, width = self.model.vocabulary, MAX_GENERATED + 1
+        if isinstance(programs, str):
+            raise ConfigError("programs are given as a list; put brackets around a single one")
+        if isinstance(programs, np.ndarray):
+            code = compile_ids(programs, vocabulary)
+            if not code.valid.all():
+                which = int(np.argmin(code.valid))
+                raise ConfigError(f"row {which} of the token ids is not a program")
+            longest = (programs != vocabulary.pad).sum(axis=1).max(initial=0)
+            _check_length(int(longest))
+            return programs[:, :width].astype(np.uint8)
+        ids = np.full((len(programs), width), vocabulary.pad, np.uint8)
+        for row, program in zip(ids, programs, strict=True):
+            tokens = program.split() if isinstance(program, str) else tokens_of(program)
+            check_tokens(tokens, vocabulary)
+            _check_length(len(tokens))
+            row[: len(tokens)] = vocabulary.encode(tokens)
+        return ids
+
+
+def make_decoder(model: EmbeddingModel) -> Any:
+    """The fast decoder for the device a model is on."""
+    if next(model.parameters()).device.type == "cuda":
+        from pomp.embedding.decoder_cuda import CudaDecoder
+
+        return CudaDecoder(model)
+    return CpuDecoder(model)
+
+
+def _check_length(tokens: int) -> None:
+    if tokens > MAX_GENERATED + 1:
+        most = MAX_GENERATED + 1
+        raise ConfigError(f"a program in the embedding has at most {most} tokens, got {tokens}")

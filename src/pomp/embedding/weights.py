@@ -1,0 +1,99 @@
+"""A trained embedding as one file: safetensors with a model card in its header."""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pomp.embedding.config import ModelConfig, from_json, to_json
+from pomp.embedding.files import read_arrays, write_arrays
+from pomp.embedding.model import EmbeddingModel
+from pomp.errors import ConfigError, DataFileError, UnknownNameError
+
+FORMAT = 1
+SUFFIX = ".safetensors"
+_FOLDER = Path(__file__).with_name("shipped")
+_PREFERRED = ("best", "paper")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model and where it comes from.
+
+    Attributes:
+        model: the networks, on the CPU.
+        card: data, recipe, commit, hardware, wall-clock and metrics.
+    """
+
+    model: EmbeddingModel
+    card: dict[str, Any]
+
+
+def shipped_names() -> list[str]:
+    """The weights inside the package, the default first."""
+    found = sorted(path.stem for path in _FOLDER.glob(f"*{SUFFIX}"))
+    return sorted(found, key=lambda name: _PREFERRED.index(name) if name in _PREFERRED else 9)
+
+
+def find_weights(name: str | None) -> Path:
+    """The file of shipped weights or of a path; None: the best that is shipped.
+
+    Raises:
+        UnknownNameError: neither shipped nor a file.
+    """
+    names = shipped_names()
+    if name is None:
+        if not names:
+            raise DataFileError("no embedding is shipped with this copy of pomp; name a file")
+        return _FOLDER / f"{names[0]}{SUFFIX}"
+    if name in names:
+        return _FOLDER / f"{name}{SUFFIX}"
+    path = Path(name)
+    if path.is_dir() and (path / f"weights{SUFFIX}").is_file():
+        return path / f"weights{SUFFIX}"
+    if path.exists() or path.suffix or path.name != name:
+        return path
+    raise UnknownNameError("embedding", name, names)
+
+
+def save_weights(path: Path, model: EmbeddingModel, card: dict[str, Any]) -> None:
+    """Write a model and its card, all or nothing."""
+    arrays = {name: weight.cpu().numpy() for name, weight in model.state_dict().items()}
+    header = {"format": FORMAT, "model": to_json(model.config), "card": card}
+    write_arrays(path, arrays, header)
+
+
+def load_weights(path: Path) -> Trained:
+    """Read what `save_weights` wrote.
+
+    Raises:
+        DataFileError: truncated, of another shape than its header says, or something else.
+    """
+    arrays, header = read_arrays(path, "embedding")
+    if header.get("format") != FORMAT or not isinstance(header.get("card"), dict):
+        got = header.get("format")
+        raise DataFileError(f"'{path}' has embedding format {got}, this pomp reads {FORMAT}")
+    try:
+        config = from_json(ModelConfig, header["model"])
+    except (KeyError, ConfigError) as error:
+        raise DataFileError(f"'{path}' does not describe its model ({error})") from error
+    model = EmbeddingModel(config)
+    expected = {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
+    found = {name: array.shape for name, array in arrays.items()}
+    if found != expected:
+        wrong = sorted(name for name in expected | found if found.get(name) != expected.get(name))
+        name = wrong[0]
+        raise DataFileError(
+            f"'{path}' does not fit its model ({config.vocabulary}, latent {config.latent}, width "
+            f"{config.width}): {name} is {found.get(name)}, expected {expected.get(name)}"
+        )
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    return Trained(model.eval(), header["card"])
+
+
+@cache
+def load_shipped(name: str | None = None) -> Trained:
+    """Shipped weights, read once."""
+    return load_weights(find_weights(name))
