@@ -15,13 +15,14 @@ from pomp.errors import ConfigError
 class Bench:
     """Measure speed on this machine."""
 
-    what: Positional[Literal["engine", "env"]] = "engine"
+    what: Positional[Literal["engine", "env", "decode"]] = "engine"
     """engine: actions per second of every task, on the CPU beside the plain-Python reference.
-    env: steps per second of the environments, beside MiniGrid."""
+    env: steps per second of the environments, beside MiniGrid.
+    decode: programs per second of the embedding's decoder, on the CPU beside a naive loop."""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """engine: only this task; may be given several times."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """engine: where it runs. env: cuda measures the torch environment too."""
+    """engine, decode: where it runs. env: cuda measures the torch environment too."""
     json: bool = False
     """Print one JSON document."""
 
@@ -33,6 +34,8 @@ class Bench:
         check_device(self.device)
         if self.what == "env":
             table, lines = self._env()
+        elif self.what == "decode":
+            table, lines = self._decode()
         elif self.device == "cuda":
             table, lines = self._engine_cuda()
         else:
@@ -95,6 +98,18 @@ class Bench:
             )
         lines.append("actions per second; random programs, cap calls220")
         return {"tasks": {name: asdict(speed) for name, speed in table.items()}}, lines
+
+    def _decode(self) -> tuple[dict[str, Any], list[str]]:
+        from pomp.bench.decode import measure_decode
+
+        speeds = measure_decode(self.device)
+        lines = [f"{'programs':>10} {'a second':>12} {'one call':>12} {'naive':>12} {'ratio':>8}"]
+        for speed in speeds:
+            rate, naive = speed.programs_per_second, speed.naive_programs_per_second
+            beside = f"{naive:>12,.0f} {rate / naive:>7.1f}x" if naive else ""
+            lines.append(f"{speed.batch:>10} {rate:>12,.0f} {speed.milliseconds:>9.2f} ms {beside}")
+        lines.append("greedy decoding of the test split's programs, tokens brought to the CPU")
+        return {"decode": [asdict(speed) for speed in speeds]}, lines
 
     def _env(self) -> tuple[dict[str, Any], list[str]]:
         from pomp.bench.env import CPU_WORLDS, CUDA_WORLDS, PEER_WORLDS, measure_env

@@ -218,7 +218,8 @@ PAPER = Recipe()
 BEST = Recipe(
     dataset=DatasetConfig(train=1_000_000, validation=10_000, test=10_000),
     training=TrainingConfig(
-        epochs=12,
+        epochs=20,
+        batch=512,
         schedule="cosine",
         demonstrations=4,
         reinforce=ReinforceConfig(start_accuracy=2.0),

@@ -10,7 +10,7 @@ The same latent gives the same tokens alone or in any batch: rows of a matrix pr
 depend on each other as long as the product is not too small, so batches are filled up.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,22 +23,24 @@ from pomp.dsl.vocabulary import Vocabulary
 from pomp.embedding.config import MAX_GENERATED
 from pomp.embedding.model import EmbeddingModel
 
-LEAST_ROWS, ROW_STEP = 64, 16  # a product has at least so many rows, and a multiple of so many
+LEAST_ROWS, ROW_STEP = 16, 4  # a product has at least so many rows, and a multiple of so many
 STACK = MAX_GENERATED  # deepest nesting the grammar can reach in so many tokens
 DEF = 0  # the token every program begins with
 
 
 class Folded(NamedTuple):
-    """A decoder's weights as the loop needs them; W its width, V the tokens."""
+    """A decoder's weights as the loop needs them; W its width, V the tokens.
+
+    The 4 W columns are what a step adds up: the GRU's three gates and the head's hidden layer.
+    """
 
     widen: Tensor  # [Z, W] or [0, 0]: from the latent to the width, if they differ
     widen_bias: Tensor
-    token_gates: Tensor  # [V, 3 W]: a token's share of the gates
-    token_hidden: Tensor  # [V, W]: and of the hidden layer
-    latent_both: Tensor  # [W, 4 W]: from the latent to its share of the gates and the hidden layer
+    token: Tensor  # [V, 4 W]: the token's share
+    latent: Tensor  # [W, 4 W]: from the latent to its share
     latent_bias: Tensor  # [4 W]
-    state_both: Tensor  # [W, 4 W]: from the GRU's state to the recurrent share and the hidden layer
-    state_bias: Tensor  # [4 W]
+    state: Tensor  # [W, 4 W]: from the GRU's state to its share
+    state_bias: Tensor  # [W]: of the state's share of the third gate
     output: Tensor  # [W, V]
     output_bias: Tensor  # [V]
 
@@ -52,30 +54,126 @@ def fold(model: EmbeddingModel) -> Folded:
         gates_of_token, gates_of_latent = gru.weight_ih_l0.split([tokens, width], dim=1)
         of_state, of_token, of_latent = decoder.hidden.weight.split([width, tokens, width], dim=1)
         reset_update, new = gru.bias_hh_l0.split([2 * width, width])
-        zeros = torch.zeros_like(new)
+        gate_bias = gru.bias_ih_l0 + torch.cat([reset_update, torch.zeros_like(new)])
         widen, widen_bias = new.new_empty((0, 0)), new.new_empty(0)
         if isinstance(model.widen, torch.nn.Linear):
             widen, widen_bias = model.widen.weight.t().contiguous(), model.widen.bias.clone()
         return Folded(
             widen=widen,
             widen_bias=widen_bias,
-            token_gates=decoder.embed.weight @ gates_of_token.t(),
-            token_hidden=decoder.embed.weight @ of_token.t(),
-            latent_both=torch.cat([gates_of_latent, of_latent]).t().contiguous(),
-            latent_bias=torch.cat(
-                [gru.bias_ih_l0 + torch.cat([reset_update, zeros]), decoder.hidden.bias]
-            ),
-            state_both=torch.cat([gru.weight_hh_l0, of_state]).t().contiguous(),
-            state_bias=torch.cat([zeros, zeros, new, zeros]),
+            token=decoder.embed.weight @ torch.cat([gates_of_token, of_token]).t(),
+            latent=torch.cat([gates_of_latent, of_latent]).t().contiguous(),
+            latent_bias=torch.cat([gate_bias, decoder.hidden.bias]),
+            state=torch.cat([gru.weight_hh_l0, of_state]).t().contiguous(),
+            state_bias=new.clone(),
             output=decoder.output.weight.t().contiguous(),
             output_bias=decoder.output.bias.clone(),
         )
+
+
+def widened(latent: Tensor, rows: int, weights: Folded) -> tuple[Tensor, Tensor]:
+    """Latents, filled up to so many rows, at the decoder's width; and their share of the steps."""
+    first = torch.zeros((rows, latent.shape[1]), device=latent.device)
+    first[: len(latent)] = latent
+    if weights.widen.numel():
+        first = torch.mm(first, weights.widen) + weights.widen_bias
+    return first, torch.mm(first, weights.latent) + weights.latent_bias
 
 
 def grammar_tables(vocabulary: Vocabulary) -> tuple[NDArray[np.int16], NDArray[np.int16], int]:
     """The mask's automaton and its state after `DEF`."""
     automaton = published_mask(vocabulary)
     return automaton.goto, automaton.push, automaton.read(automaton.start, [], DEF)
+
+
+def _lambert(terms: int) -> tuple[list[float], list[float]]:
+    """Tanh x as x P(x^2) / Q(x^2): Lambert's continued fraction x / (1 + x^2 / (3 + x^2 / ...))."""
+    top, bottom = [2 * terms - 1], [1]
+    for odd in range(2 * terms - 3, 0, -2):
+        shifted = [0, *bottom]
+        longest = max(len(top), len(shifted))
+        sums = [
+            odd * (top[k] if k < len(top) else 0) + (shifted[k] if k < len(shifted) else 0)
+            for k in range(longest)
+        ]
+        top, bottom = sums, top
+    return [value / top[0] for value in bottom], [value / top[0] for value in top]
+
+
+_TERMS = 13  # off by at most 4e-7, the rounding of float32, for any argument
+_P, _Q = (tuple(np.float32(value) for value in part) for part in _lambert(_TERMS))
+_ONE, _HALF, _FAR = np.float32(1), np.float32(0.5), np.float32(9)  # tanh 9 is 1 in float32
+
+
+@scalar
+def squash(x):
+    """The hyperbolic tangent of a float32: plain arithmetic, which a compiler can vectorise."""
+    x = min(max(x, -_FAR), _FAR)
+    y = x * x
+    p, q = _P[6], _Q[6]
+    p, q = p * y + _P[5], q * y + _Q[5]
+    p, q = p * y + _P[4], q * y + _Q[4]
+    p, q = p * y + _P[3], q * y + _Q[3]
+    p, q = p * y + _P[2], q * y + _Q[2]
+    p, q = p * y + _P[1], q * y + _Q[1]
+    p, q = p * y + _P[0], q * y + _Q[0]
+    return x * p / q
+
+
+@scalar
+def open_gate(x):
+    """The logistic function of a float32."""
+    return _HALF * squash(_HALF * x) + _HALF
+
+
+@scalar
+def next_unit(row, unit, token, of_token, of_latent, of_state, state_bias, hidden):
+    """One unit of a GRU's next state.
+
+    Args:
+        row: which program.
+        unit: which of the W units.
+        token: the token it reads.
+        of_token: `[V, 4 W]` float32, the shares of tokens; `of_latent` and `of_state` `[B, 4 W]`.
+        of_latent: see `of_token`.
+        of_state: see `of_token`.
+        state_bias: `[W]` float32.
+        hidden: `[B, W]` float32, the state, read.
+    """
+    width = hidden.shape[1]
+    update, new = width + unit, 2 * width + unit
+    reset = open_gate(of_token[token, unit] + of_latent[row, unit] + of_state[row, unit])
+    keep = open_gate(of_token[token, update] + of_latent[row, update] + of_state[row, update])
+    recurrent = reset * (of_state[row, new] + state_bias[unit])
+    fresh = squash(of_token[token, new] + of_latent[row, new] + recurrent)
+    return fresh + keep * (hidden[row, unit] - fresh)
+
+
+@scalar
+def layer_unit(row, unit, token, of_token, of_latent, of_state):
+    """One unit of the head's hidden layer; see `next_unit`."""
+    place = 3 * (of_state.shape[1] // 4) + unit
+    return squash(of_token[token, place] + of_latent[row, place] + of_state[row, place])
+
+
+@kernel
+def _next_states(tokens, of_token, of_latent, of_state, state_bias, hidden):
+    """The GRU's next states, in place."""
+    for row in range(len(tokens)):
+        token = tokens[row]
+        for unit in range(hidden.shape[1]):
+            hidden[row, unit] = next_unit(
+                row, unit, token, of_token, of_latent, of_state, state_bias, hidden
+            )
+
+
+@kernel
+def _hidden_layers(tokens, of_token, of_latent, of_state, layer):
+    """The head's hidden layers."""
+    for row in range(len(tokens)):
+        token = tokens[row]
+        for unit in range(layer.shape[1]):
+            layer[row, unit] = layer_unit(row, unit, token, of_token, of_latent, of_state)
 
 
 @scalar
@@ -103,11 +201,12 @@ def read_token(row, token, goto, push, state, stack, height):
 
 
 @kernel
-def _choose(step, logits, noise, goto, push, state, stack, height, rows, tokens, output):
+def _choose(step, logits, bias, noise, goto, push, state, stack, height, rows, tokens, output):
     """Choose the likeliest legal token in every row; of equally likely ones, the first.
 
-    `noise` is `[B, V]`, added to the logits, or `[0, V]`; tokens are written to `tokens` `[B]` and
-    `output` `[N, T]`; the others are those of `read_token`.
+    `bias` `[V]` is added to the logits `[B, V]`, and so is `noise` `[B, V]` unless it is `[0, V]`;
+    tokens are written to `tokens` `[B]` and `output` `[N, T]`; the others are those of
+    `read_token`.
     """
     for row in range(len(rows)):
         here = np.int64(state[row])
@@ -116,7 +215,7 @@ def _choose(step, logits, noise, goto, push, state, stack, height, rows, tokens,
         best, token = np.float32(0), -1
         for candidate in range(goto.shape[1]):
             if goto[here, candidate] != ILLEGAL:
-                score = logits[row, candidate]
+                score = logits[row, candidate] + bias[candidate]
                 if len(noise):
                     score += noise[row, candidate]
                 if token < 0 or score > best:
@@ -153,19 +252,19 @@ class CpuDecoder:
 
     def _run(self, latent: Tensor, noise: Tensor | None, output: NDArray[np.uint8]) -> None:
         weights, (goto, push, start) = self._weights, self._grammar
-        live = _Live.begin(latent, weights, start)
-        silent = np.zeros((0, goto.shape[1]), np.float32)
+        live = _Live(latent, weights, start)
+        silent, bias = np.zeros((0, goto.shape[1]), np.float32), weights.output_bias.numpy()
         for step in range(MAX_GENERATED):
             logits = live.advance(weights)
             heard = silent if noise is None else noise[step].numpy()[live.rows]
             _choose(
-                step, logits, heard, goto, push,
+                step, logits, bias, heard, goto, push,
                 live.state, live.stack, live.height, live.rows, live.tokens, output,
             )  # fmt: skip
             going = np.flatnonzero(live.state[: len(live.rows)] != END)
             if len(going) == 0:
                 break
-            if _padded(len(going)) < len(live.hidden):
+            if _padded(len(going)) < len(live.tokens):
                 live.keep(going)
 
 
@@ -175,62 +274,35 @@ def _padded(rows: int) -> int:
 
 
 class _Live:
-    """The programs still being written: B rows, of which the last may be filling."""
+    """The programs still being written: B rows, of which the last may be fillers."""
 
-    def __init__(self, **fields: Any) -> None:
-        self.hidden: Tensor  # [B, W], the GRU's state
-        self.both: Tensor  # [B, 4 W], the state's product
-        self.gates: Tensor  # [B, 3 W], the latent's share
-        self.head: Tensor  # [B, W], likewise
-        self.rows: NDArray[np.int64]  # [<= B], where each row's tokens go
-        self.tokens: NDArray[np.int64]  # [B]
-        self.state: NDArray[np.int16]  # [B], the grammar's; stack and height likewise
-        self.stack: NDArray[np.int16]
-        self.height: NDArray[np.int16]
-        vars(self).update(fields)
-
-    @classmethod
-    def begin(cls, latent: Tensor, weights: Folded, start: int) -> "_Live":
+    def __init__(self, latent: Tensor, weights: Folded, start: int) -> None:
         count = _padded(len(latent))
-        first = torch.zeros((count, latent.shape[1]))
-        first[: len(latent)] = latent
-        if weights.widen.numel():
-            first = torch.addmm(weights.widen_bias, first, weights.widen)
-        shares = torch.addmm(weights.latent_bias, first, weights.latent_both)
-        width = first.shape[1]
-        return cls(
-            hidden=first,
-            both=torch.addmm(weights.state_bias, first, weights.state_both),
-            gates=shares[:, : 3 * width].contiguous(),
-            head=shares[:, 3 * width :].contiguous(),
-            rows=np.arange(len(latent)),
-            tokens=np.full(count, DEF, np.int64),
-            state=np.full(count, start, np.int16),
-            stack=np.zeros((count, STACK), np.int16),
-            height=np.zeros(count, np.int16),
-        )
+        first, shares = widened(latent, count, weights)
+        self.hidden = first.numpy()  # [B, W], the GRU's state
+        self.of_latent = shares.numpy()  # [B, 4 W]
+        self.of_state = torch.mm(first, weights.state)  # [B, 4 W]
+        self.rows = np.arange(len(latent))  # [<= B], where each row's tokens go
+        self.tokens = np.full(count, DEF, np.int64)  # [B], the latest
+        self.state = np.full(count, start, np.int16)  # [B], the grammar's
+        self.stack = np.zeros((count, STACK), np.int16)
+        self.height = np.zeros(count, np.int16)
+        self.layer = np.empty_like(self.hidden)
 
     def advance(self, weights: Folded) -> NDArray[np.float32]:
-        """One step of the GRU and the head: the logits `[B, V]`."""
-        width = self.hidden.shape[1]
-        tokens = torch.from_numpy(self.tokens)
-        gates = weights.token_gates[tokens].add_(self.gates)
-        recurrent = self.both[:, : 3 * width]
-        turn = gates[:, : 2 * width].add_(recurrent[:, : 2 * width]).sigmoid_()
-        reset, update = turn[:, :width], turn[:, width:]
-        new = gates[:, 2 * width :].addcmul_(reset, recurrent[:, 2 * width :]).tanh_()
-        self.hidden = torch.lerp(new, self.hidden, update)
-        self.both = torch.addmm(weights.state_bias, self.hidden, weights.state_both)
-        hidden = weights.token_hidden[tokens].add_(self.head).add_(self.both[:, 3 * width :])
-        return torch.addmm(weights.output_bias, hidden.tanh_(), weights.output).numpy()
+        """One step of the GRU and the head: the logits `[B, V]` without their bias."""
+        of_token, of_state = weights.token.numpy(), self.of_state.numpy()
+        shares = (self.tokens, of_token, self.of_latent, of_state)
+        _next_states(*shares, weights.state_bias.numpy(), self.hidden)
+        torch.mm(torch.from_numpy(self.hidden), weights.state, out=self.of_state)
+        _hidden_layers(*shares, self.layer)
+        return torch.mm(torch.from_numpy(self.layer), weights.output).numpy()
 
     def keep(self, going: NDArray[np.int64]) -> None:
         """Let the programs that have ended go; fill up with copies of the first row."""
         chosen = np.zeros(_padded(len(going)), np.int64)
         chosen[: len(going)] = going
-        rows = torch.from_numpy(chosen)
-        for name in ("hidden", "both", "gates", "head"):
-            setattr(self, name, getattr(self, name)[rows])
         self.rows = self.rows[going]
-        for name in ("tokens", "state", "stack", "height"):
+        self.of_state = self.of_state[torch.from_numpy(chosen)]
+        for name in ("hidden", "of_latent", "layer", "tokens", "state", "stack", "height"):
             setattr(self, name, getattr(self, name)[chosen])

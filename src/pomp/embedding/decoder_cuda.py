@@ -5,12 +5,12 @@ chooses the tokens, lets the grammar read them and computes the GRU's next state
 the programs that have ended leave the batch, which shrinks to the next size of a ladder.
 """
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from numba import cuda, float32
 from torch import Tensor
@@ -18,54 +18,54 @@ from torch import Tensor
 from pomp._cuda import as_launchable, load_cuda
 from pomp.dsl.grammar import END, ILLEGAL
 from pomp.embedding.config import MAX_GENERATED
-from pomp.embedding.decoder import DEF, LEAST_ROWS, STACK, Folded, fold, grammar_tables, read_token
+from pomp.embedding.decoder import (
+    DEF,
+    STACK,
+    Folded,
+    fold,
+    grammar_tables,
+    layer_unit,
+    next_unit,
+    read_token,
+    widened,
+)
 from pomp.embedding.model import EmbeddingModel
 
-MOST_ROWS = 16_384
+LEAST_ROWS, MOST_ROWS = 64, 16_384
 SIZES = tuple(
     sorted({LEAST_ROWS << k for k in range(9)} | {LEAST_ROWS * 3 // 2 << k for k in range(8)})
 )
 """Rows a batch may have; the graphs of a size are captured when it is first needed."""
-STEPS = 9  # of one graph
+STEPS = 5  # of one graph; the steps of a program are a multiple
+_SHRINKING_ROWS = 1024  # fewer are too quick for looking who has ended to pay
 _OUTPUTS = 64  # logits of a row, filled up
 _THREADS = 128
-
-
-@cuda.jit(device=True)
-def _gate(row, unit, width, token, token_gates, gates, both, state_bias, hidden):
-    """One unit of the GRU's next state."""
-    new_place = 2 * width + unit
-    reset = token_gates[token, unit] + gates[row, unit] + both[row, unit]
-    update = token_gates[token, width + unit] + gates[row, width + unit] + both[row, width + unit]
-    reset = float32(1) / (float32(1) + math.exp(-reset))
-    update = float32(1) / (float32(1) + math.exp(-update))
-    recurrent = both[row, new_place] + state_bias[new_place]
-    new = math.tanh(token_gates[token, new_place] + gates[row, new_place] + reset * recurrent)
-    hidden[row, unit] = new + update * (hidden[row, unit] - new)
+_INFINITY = np.float32(np.inf)
 
 
 @cuda.jit
-def _first_state(token_gates, gates, both, state_bias, hidden):
+def _first_state(of_token, of_latent, of_state, state_bias, hidden):
     """The GRU's state after `DEF`; one block a row."""
     row, width = cuda.blockIdx.x, hidden.shape[1]
     for unit in range(cuda.threadIdx.x, width, cuda.blockDim.x):
-        _gate(row, unit, width, DEF, token_gates, gates, both, state_bias, hidden)
+        hidden[row, unit] = next_unit(
+            row, unit, DEF, of_token, of_latent, of_state, state_bias, hidden
+        )
 
 
 @cuda.jit
-def _hidden_layer(tokens, token_hidden, head, both, layer):
-    """The tanh layer of the head; one block a row."""
+def _hidden_layer(tokens, of_token, of_latent, of_state, layer):
+    """The hidden layer of the head; one block a row."""
     row, width = cuda.blockIdx.x, layer.shape[1]
     token = tokens[row]
     for unit in range(cuda.threadIdx.x, width, cuda.blockDim.x):
-        own = both[row, 3 * width + unit] + head[row, unit]
-        layer[row, unit] = math.tanh(own + token_hidden[token, unit])
+        layer[row, unit] = layer_unit(row, unit, token, of_token, of_latent, of_state)
 
 
 @cuda.jit
 def _choose(
     logits, output_bias, noise, goto, push, state, stack, height, rows, written, tokens, output,
-    token_gates, gates, both, state_bias, hidden,
+    of_token, of_latent, of_state, state_bias, hidden,
 ):  # fmt: skip
     """Choose the token of a row as the CPU does, then compute its next state; one block a row."""
     row, place, width = cuda.blockIdx.x, cuda.threadIdx.x, hidden.shape[1]
@@ -74,18 +74,19 @@ def _choose(
     if here == END:
         return
     step = written[row]
-    if place < goto.shape[1] and goto[here, place] != ILLEGAL:
-        score = logits[row, place] + output_bias[place]
-        if len(noise):
-            score += noise[step, row, place]
+    if place < goto.shape[1]:
+        score = -_INFINITY
+        if goto[here, place] != ILLEGAL:
+            score = logits[row, place] + output_bias[place]
+            if len(noise):
+                score += noise[step, row, place]
         scores[place] = score
     cuda.syncthreads()
     if place == 0:
-        best, token = float32(0), -1
-        for candidate in range(goto.shape[1]):
-            is_legal = goto[here, candidate] != ILLEGAL
-            if is_legal and (token < 0 or scores[candidate] > best):
-                best, token = scores[candidate], candidate
+        token = 0
+        for candidate in range(1, goto.shape[1]):
+            if scores[candidate] > scores[token]:
+                token = candidate
         read_token(row, token, goto, push, state, stack, height)
         tokens[row] = token
         output[rows[row], step] = token
@@ -93,7 +94,9 @@ def _choose(
     cuda.syncthreads()
     token = tokens[row]
     for unit in range(place, width, cuda.blockDim.x):
-        _gate(row, unit, width, token, token_gates, gates, both, state_bias, hidden)
+        hidden[row, unit] = next_unit(
+            row, unit, token, of_token, of_latent, of_state, state_bias, hidden
+        )
 
 
 class CudaDecoder:
@@ -139,7 +142,8 @@ class CudaDecoder:
             batch.begin(latent, noise, self._start)
             for step in range(0, MAX_GENERATED, STEPS):
                 batch.run()
-                if noise is not None or step + STEPS >= MAX_GENERATED:
+                is_last = step + STEPS >= MAX_GENERATED
+                if is_last or noise is not None or batch.size <= _SHRINKING_ROWS:
                     continue  # sampled programs all stay: their noise is in place
                 going = (batch.state != END).nonzero().squeeze(1)  # waits for the graph
                 if len(going) == 0:
@@ -168,13 +172,13 @@ class _Batch:
     ) -> None:
         self.size, self._weights = size, weights
         self._goto, self._push, self._output = goto, push, output
-        width, device = weights.state_both.shape[0], goto.device
+        width, device = weights.state.shape[0], goto.device
 
         def room(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=device)
 
-        self.hidden, self.both = room(size, width), room(size, 4 * width)
-        self.gates, self.head = room(size, 3 * width), room(size, width)
+        self.hidden = room(size, width)
+        self.of_latent, self.of_state = room(size, 4 * width), room(size, 4 * width)
         self.layer, self.logits = room(size, width), room(size, _OUTPUTS)
         self.tokens, self.rows = room(size, dtype=torch.int32), room(size, dtype=torch.int32)
         self.written = room(size, dtype=torch.int32)
@@ -186,16 +190,10 @@ class _Batch:
     def begin(self, latent: Tensor, noise: Tensor | None, start: int) -> None:
         """Load latents; rows past theirs have ended before they begin."""
         count, weights = len(latent), self._weights
-        first = torch.zeros((self.size, latent.shape[1]), device=latent.device)
-        first[:count] = latent
-        if weights.widen.numel():
-            first = torch.addmm(weights.widen_bias, first, weights.widen)
-        shares = torch.mm(first, weights.latent_both) + weights.latent_bias
-        width = first.shape[1]
-        self.gates.copy_(shares[:, : 3 * width])
-        self.head.copy_(shares[:, 3 * width :])
+        first, shares = widened(latent, self.size, weights)
         self.hidden.copy_(first)
-        torch.mm(first, weights.state_both, out=self.both)
+        self.of_latent.copy_(shares)
+        torch.mm(first, weights.state, out=self.of_state)
         self.tokens.fill_(DEF)
         self.written.zero_()
         self.height.zero_()
@@ -204,19 +202,15 @@ class _Batch:
         torch.arange(self.size, out=self.rows)
         if noise is not None:
             self.noise[:, :count] = noise
-        self._launch(
-            _first_state,
-            weights.token_gates,
-            self.gates,
-            self.both,
-            weights.state_bias,
-            self.hidden,
-        )
+        self._launch(_first_state, *self._shares(), weights.state_bias, self.hidden)
+
+    def _shares(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self._weights.token, self.of_latent, self.of_state
 
     def take(self, other: "_Batch", going: Tensor) -> None:
         """Take over the rows of a larger batch that go on."""
         count = len(going)
-        for name in ("hidden", "gates", "head", "tokens", "rows", "written", "height", "stack"):
+        for name in ("hidden", "of_latent", "tokens", "rows", "written", "height", "stack"):
             torch.index_select(getattr(other, name), 0, going, out=getattr(self, name)[:count])
         self.state.fill_(END)
         self.state[:count] = other.state[going]
@@ -243,22 +237,19 @@ class _Batch:
 
     def _written_by_a_run(self) -> list[Tensor]:
         return [
-            *(self.hidden, self.both, self.tokens, self.written, self.state, self.height),
+            *(self.hidden, self.of_state, self.tokens, self.written, self.state, self.height),
             *(self.stack, self._output),
         ]
 
     def _advance(self) -> None:
         weights = self._weights
-        torch.mm(self.hidden, weights.state_both, out=self.both)
-        self._launch(
-            _hidden_layer, self.tokens, weights.token_hidden, self.head, self.both, self.layer
-        )
+        torch.mm(self.hidden, weights.state, out=self.of_state)
+        self._launch(_hidden_layer, self.tokens, *self._shares(), self.layer)
         torch.mm(self.layer, weights.output, out=self.logits)
         self._launch(
             _choose, self.logits, weights.output_bias, self.noise, self._goto, self._push,
             self.state, self.stack, self.height, self.rows, self.written, self.tokens,
-            self._output, weights.token_gates, self.gates, self.both, weights.state_bias,
-            self.hidden,
+            self._output, *self._shares(), weights.state_bias, self.hidden,
         )  # fmt: skip
 
     def _launch(self, loop: Any, *tensors: Tensor) -> None:

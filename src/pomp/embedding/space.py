@@ -13,12 +13,12 @@ from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.parser import check_tokens
 from pomp.dsl.syntax import Program, tokens_of
 from pomp.embedding.config import MAX_GENERATED
-from pomp.embedding.decoder import LEAST_ROWS, CpuDecoder
+from pomp.embedding.decoder import CpuDecoder
 from pomp.embedding.model import EmbeddingModel
 from pomp.embedding.weights import find_weights, load_weights
 from pomp.errors import ConfigError
 
-_ENCODED_AT_ONCE = 1024
+_ENCODED_AT_ONCE = {"cpu": 64, "cuda": 1024}
 
 
 class Embedding:
@@ -59,18 +59,17 @@ class Embedding:
             ConfigError: ids are no programs, or one has more tokens than a decoder writes.
         """
         ids = self._as_ids(programs)
+        size = _ENCODED_AT_ONCE[self.device.type]
         parts = [
-            self.encode_ids(ids[first : first + _ENCODED_AT_ONCE])
-            for first in range(0, len(ids), _ENCODED_AT_ONCE)
+            self._encode(ids[first : first + size], size) for first in range(0, len(ids), size)
         ]
         if not parts:
             return np.zeros((0, self.latent), np.float32)
         return torch.cat(parts).cpu().numpy()
 
-    def encode_ids(self, ids: NDArray[np.uint8]) -> Tensor:
-        """Encode one batch of padded ids, on the device; filled up so that no row depends on it."""
+    def _encode(self, ids: NDArray[np.uint8], rows: int) -> Tensor:
+        """Encode some programs, filled up to so many rows: the same product for every program."""
         width = MAX_GENERATED + 1
-        rows = -(-max(len(ids), LEAST_ROWS) // LEAST_ROWS) * LEAST_ROWS
         padded = np.full((rows, width), self.model.vocabulary.pad, np.uint8)
         padded[:, :3] = self.model.vocabulary.encode(("DEF", "run", "m("))
         padded[: len(ids), : ids.shape[1]] = ids[:, :width]
