@@ -540,6 +540,27 @@ def test_a_file_with_a_token_outside_the_vocabulary_is_refused_in_one_line(path,
     assert "\n" not in refusal(damaged)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"config": {"train": CONFIG.train + 1}}, id="more programs than there are"),
+        pytest.param({"config": {"demonstrations": 9}}, id="fewer demonstrations"),
+        pytest.param({"config": {"walls": 2.0}}, id="no probability"),
+        pytest.param({"config": {"vocabulary": "klingon"}}, id="an unknown vocabulary"),
+        pytest.param({"draws": -5}, id="fewer draws than none"),
+        pytest.param({"draws": "many"}, id="draws that are no number"),
+        pytest.param({"format": None}, id="no format"),
+    ],
+)
+def test_a_header_with_a_value_it_cannot_have_is_refused_in_one_line(path, tmp_path, change):
+    header = header_of(path)
+    config = header["config"] | change.get("config", {})
+    odd = tmp_path / "odd"
+    metadata = {"pomp": json.dumps(header | change | {"config": config})}
+    save_file(load_file(path), odd, metadata=metadata)
+    assert "\n" not in refusal(odd)
+
+
 def test_a_damaged_header_is_refused_or_does_not_matter(path, tmp_path):
     whole = path.read_bytes()
     end = 8 + int.from_bytes(whole[:8], "little")

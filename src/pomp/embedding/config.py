@@ -218,7 +218,7 @@ PAPER = Recipe()
 BEST = Recipe(
     dataset=DatasetConfig(train=1_000_000, validation=10_000, test=10_000),
     training=TrainingConfig(
-        epochs=20,
+        epochs=18,
         batch=512,
         schedule="cosine",
         demonstrations=4,

@@ -73,8 +73,7 @@ def fold(model: EmbeddingModel) -> Folded:
 
 def widened(latent: Tensor, rows: int, weights: Folded) -> tuple[Tensor, Tensor]:
     """Latents, filled up to so many rows, at the decoder's width; and their share of the steps."""
-    first = torch.zeros((rows, latent.shape[1]), device=latent.device)
-    first[: len(latent)] = latent
+    first = torch.nn.functional.pad(latent, (0, 0, 0, rows - len(latent)))
     if weights.widen.numel():
         first = torch.mm(first, weights.widen) + weights.widen_bias
     return first, torch.mm(first, weights.latent) + weights.latent_bias

@@ -5,9 +5,8 @@ chooses the tokens, lets the grammar read them and computes the GRU's next state
 the programs that have ended leave the batch, which shrinks to the next size of a ladder.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ SIZES = tuple(
 )
 """Rows a batch may have; the graphs of a size are captured when it is first needed."""
 STEPS = 5  # of one graph; the steps of a program are a multiple
-_SHRINKING_ROWS = 1024  # fewer are too quick for looking who has ended to pay
+_SHRINKING_ROWS = 1024  # up to here one graph makes all steps: looking who has ended costs more
 _OUTPUTS = 64  # logits of a row, filled up
 _THREADS = 128
 _INFINITY = np.float32(np.inf)
@@ -114,7 +113,7 @@ class CudaDecoder:
         self._output = torch.empty(
             (MOST_ROWS, MAX_GENERATED), dtype=torch.uint8, device=self._device
         )
-        self._batches: dict[tuple[int, bool], _Batch] = {}
+        self._batches: dict[tuple[int, bool, int], _Batch] = {}
 
     def refresh(self, model: EmbeddingModel) -> None:
         """Take over the weights a model has now; graphs stay valid."""
@@ -139,40 +138,46 @@ class CudaDecoder:
         output.fill_(self._vocabulary.pad)
         with torch.no_grad(), _full_precision():
             batch = self._batch(len(latent), sampled=noise is not None)
-            batch.begin(latent, noise, self._start)
-            for step in range(0, MAX_GENERATED, STEPS):
+            batch.begin(latent, noise)
+            for step in range(0, MAX_GENERATED, batch.steps):
                 batch.run()
-                is_last = step + STEPS >= MAX_GENERATED
-                if is_last or noise is not None or batch.size <= _SHRINKING_ROWS:
+                if noise is not None or step + batch.steps >= MAX_GENERATED:
                     continue  # sampled programs all stay: their noise is in place
                 going = (batch.state != END).nonzero().squeeze(1)  # waits for the graph
                 if len(going) == 0:
                     break
-                smaller = self._batch(len(going), sampled=False)
-                if smaller.size < batch.size:
+                if self._size(len(going)) < batch.size:
+                    smaller = self._batch(len(going), sampled=False, steps=STEPS)
                     smaller.take(batch, going)
                     batch = smaller
         return output.clone()
 
-    def _batch(self, rows: int, *, sampled: bool) -> "_Batch":
-        size = next(size for size in SIZES if size >= rows)
-        key = (size, sampled)
+    @staticmethod
+    def _size(rows: int) -> int:
+        return next(size for size in SIZES if size >= rows)
+
+    def _batch(self, rows: int, *, sampled: bool, steps: int = 0) -> "_Batch":
+        size = self._size(rows)
+        steps = steps or (MAX_GENERATED if size <= _SHRINKING_ROWS else STEPS)
+        key = (size, sampled, steps)
         if key not in self._batches:
             self._batches[key] = _Batch(
-                size, sampled, self._weights, self._goto, self._push, self._output
+                *key, self._start, self._weights, self._goto, self._push, self._output
             )
         return self._batches[key]
 
 
 class _Batch:
-    """Buffers for one number of rows, and the graph that advances them."""
+    """Buffers for one number of rows, and the graphs that load them and advance them."""
 
     def __init__(
-        self, size: int, sampled: bool, weights: Folded, goto: Tensor, push: Tensor, output: Tensor
-    ) -> None:
-        self.size, self._weights = size, weights
-        self._goto, self._push, self._output = goto, push, output
+        self, size: int, sampled: bool, steps: int, start: int,
+        weights: Folded, goto: Tensor, push: Tensor, output: Tensor,
+    ) -> None:  # fmt: skip
+        self.size, self.steps, self._start = size, steps, start
+        self._weights, self._goto, self._push, self._output = weights, goto, push, output
         width, device = weights.state.shape[0], goto.device
+        latent = weights.widen.shape[0] or width
 
         def room(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=device)
@@ -184,24 +189,31 @@ class _Batch:
         self.written = room(size, dtype=torch.int32)
         self.state, self.height = room(size, dtype=torch.int16), room(size, dtype=torch.int16)
         self.stack = room(size, STACK, dtype=torch.int16)
-        steps = MAX_GENERATED if sampled else 0
-        self.noise = room(steps, size, goto.shape[1])
+        self.noise = room(MAX_GENERATED if sampled else 0, size, goto.shape[1])
+        self.latent, self.count = room(size, latent), room(1, dtype=torch.int64)
+        self._loading = _Graph(self._load, self._written)
+        self._going = _Graph(self._advance, self._written)
 
-    def begin(self, latent: Tensor, noise: Tensor | None, start: int) -> None:
+    def begin(self, latent: Tensor, noise: Tensor | None) -> None:
         """Load latents; rows past theirs have ended before they begin."""
-        count, weights = len(latent), self._weights
-        first, shares = widened(latent, self.size, weights)
+        self.latent[: len(latent)].copy_(latent)
+        self.count.fill_(len(latent))
+        if noise is not None:
+            self.noise[:, : len(latent)] = noise
+        self._loading.run()
+
+    def _load(self) -> None:
+        weights = self._weights
+        first, shares = widened(self.latent, self.size, weights)
         self.hidden.copy_(first)
         self.of_latent.copy_(shares)
         torch.mm(first, weights.state, out=self.of_state)
         self.tokens.fill_(DEF)
         self.written.zero_()
         self.height.zero_()
-        self.state.fill_(END)
-        self.state[:count] = start
         torch.arange(self.size, out=self.rows)
-        if noise is not None:
-            self.noise[:, :count] = noise
+        self.state.fill_(END)
+        self.state.masked_fill_(self.rows < self.count, self._start)
         self._launch(_first_state, *self._shares(), weights.state_bias, self.hidden)
 
     def _shares(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -216,32 +228,20 @@ class _Batch:
         self.state[:count] = other.state[going]
 
     def run(self) -> None:
-        """Advance every row by `STEPS` tokens."""
-        self._graph.replay()
+        """Advance every row by `steps` tokens."""
+        self._going.run()
 
-    @cached_property
-    def _graph(self) -> Any:
-        before = [tensor.clone() for tensor in self._written_by_a_run()]
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            self._advance()  # compiles the kernels and lets cuBLAS choose, outside the capture
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(STEPS):
-                self._advance()
-        for tensor, value in zip(self._written_by_a_run(), before, strict=True):
-            tensor.copy_(value)
-        return graph
-
-    def _written_by_a_run(self) -> list[Tensor]:
+    def _written(self) -> list[Tensor]:
         return [
-            *(self.hidden, self.of_state, self.tokens, self.written, self.state, self.height),
-            *(self.stack, self._output),
+            *(self.hidden, self.of_latent, self.of_state, self.tokens, self.rows, self.written),
+            *(self.state, self.height, self.stack, self._output),
         ]
 
     def _advance(self) -> None:
+        for _ in range(self.steps):
+            self._step()
+
+    def _step(self) -> None:
         weights = self._weights
         torch.mm(self.hidden, weights.state, out=self.of_state)
         self._launch(_hidden_layer, self.tokens, *self._shares(), self.layer)
@@ -255,6 +255,34 @@ class _Batch:
     def _launch(self, loop: Any, *tensors: Tensor) -> None:
         stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
         loop[self.size, _THREADS, stream](*(as_launchable(tensor) for tensor in tensors))
+
+
+class _Graph:
+    """Kernels captured when they are first run, and replayed."""
+
+    def __init__(self, work: Callable[[], None], written: Callable[[], list[Tensor]]) -> None:
+        self._work, self._written = work, written
+        self._graph: Any = None
+
+    def run(self) -> None:
+        """Do the work."""
+        if self._graph is None:
+            self._graph = self._capture()
+        self._graph.replay()
+
+    def _capture(self) -> Any:
+        before = [tensor.clone() for tensor in self._written()]
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            self._work()  # compiles the kernels and lets cuBLAS choose, outside the capture
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._work()
+        for tensor, value in zip(self._written(), before, strict=True):
+            tensor.copy_(value)
+        return graph
 
 
 def _padded(weights: Folded) -> Folded:
