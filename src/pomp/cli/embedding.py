@@ -89,14 +89,15 @@ class EmbeddingTrain:
         import torch
 
         from pomp._cuda import check_device
+        from pomp.embedding.checkpoint import finished_card
         from pomp.embedding.dataset import load_dataset, make_dataset
-        from pomp.embedding.train import Trainer, is_finished, read_card
+        from pomp.embedding.train import Trainer
 
         if self.minutes is not None and self.minutes <= 0:
             raise ConfigError(f"--minutes must be positive, got {self.minutes}")
         folder = Path(self.out)
-        if self.resume and is_finished(folder):
-            return self._report(folder, read_card(folder), "was finished before")
+        if self.resume and (card := finished_card(folder)):
+            return self._report(folder, card, "was finished before")
         check_device(self.device)
         dataset = load_dataset(Path(self.data)) if self.data else make_dataset(self.recipe.dataset)
         trainer = Trainer(self.recipe.training, dataset, folder, torch.device(self.device))

@@ -13,6 +13,7 @@ from pomp.cli.bench import Bench
 from pomp.cli.check import Check
 from pomp.cli.conformance import Conformance
 from pomp.cli.embedding import Embedding
+from pomp.cli.plot import Plot
 from pomp.cli.run import Run
 from pomp.cli.sample import Sample
 from pomp.cli.tasks import Tasks
@@ -27,6 +28,7 @@ Command = (
     | Annotated[Sample, subcommand("sample")]
     | Annotated[Conformance, subcommand("conformance")]
     | Annotated[Embedding, subcommand("embedding", description=_EMBEDDING)]
+    | Annotated[Plot, subcommand("plot")]
     | Annotated[Bench, subcommand("bench")]
 )
 _DESCRIPTION = (

@@ -130,7 +130,7 @@ class DataOnDevice:
         padded = np.full((count, MAX_GENERATED + 1), vocabulary.pad, np.uint8)
         padded[:, : dataset.ids.shape[1]] = dataset.ids
         self.device, self.count = device, count
-        self.code, self.vocabulary = dataset.code, vocabulary
+        self.ids = dataset.ids
         self._ids = torch.from_numpy(padded).to(device)
         self._lengths = torch.from_numpy((padded != vocabulary.pad).sum(axis=1)).to(device)
         self._states = torch.from_numpy(grammar_states(padded, vocabulary)).to(device)

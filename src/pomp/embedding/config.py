@@ -8,7 +8,15 @@ from pomp.errors import ConfigError
 MAX_GENERATED = 45
 """Tokens a decoder generates after `DEF`."""
 
+VOCABULARIES = ("leaps", "hprl")
+
 Config = TypeVar("Config")
+
+
+def _check_choice(name: str, value: object, known: tuple[object, ...]) -> None:
+    if value not in known:
+        listed = ", ".join(map(str, known))
+        raise ConfigError(f"{name} must be one of {listed}, got '{value}'")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +53,7 @@ class DatasetConfig:
     """Probability that a free cell holds a marker."""
 
     def __post_init__(self) -> None:
+        _check_choice("vocabulary", self.vocabulary, VOCABULARIES)
         if min(self.train, self.validation, self.test) < 0 or self.programs < 1:
             raise ConfigError("train, validation and test must not be negative, nor all zero")
         if self.seed < 0:
@@ -84,6 +93,8 @@ class ModelConfig:
     """Squash the sampled latent into (-1, 1)."""
 
     def __post_init__(self) -> None:
+        _check_choice("vocabulary", self.vocabulary, VOCABULARIES)
+        _check_choice("channels", self.channels, (8, 16))
         if min(self.latent, self.width, self.policy_width) < 1:
             raise ConfigError("latent, width and policy_width must be at least 1")
         if self.noise < 0:
@@ -130,8 +141,10 @@ class ReinforceConfig:
     """States of the original's behaviour at most."""
 
     def __post_init__(self) -> None:
-        if self.batch < 1 or self.minibatches < 1 or self.batch % self.minibatches:
-            raise ConfigError("reinforce: batch must be a multiple of minibatches")
+        if self.batch < 2 or self.minibatches < 1 or self.batch % self.minibatches:
+            raise ConfigError("reinforce: batch must be a multiple of minibatches, at least 2")
+        if not (0 <= self.walls <= 1 and 1 <= self.most_states <= 200):
+            raise ConfigError("reinforce: walls is a probability, most_states in 1..200")
         if not 1 <= self.states <= self.trials:
             raise ConfigError("reinforce: states must be at least 1 and at most trials")
 
@@ -160,6 +173,7 @@ class TrainingConfig:
     reinforce: ReinforceConfig = field(default_factory=ReinforceConfig)
 
     def __post_init__(self) -> None:
+        _check_choice("schedule", self.schedule, ("steps", "cosine"))
         if min(self.epochs, self.batch, self.demonstrations) < 1:
             raise ConfigError("epochs, batch and demonstrations must be at least 1")
         if self.learning_rate <= 0 or self.beta < 0 or self.behaviour < 0 or self.seed < 0:

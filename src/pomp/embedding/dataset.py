@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pomp.dsl.bytecode import Code, compile_ids
 from pomp.dsl.sampling import SamplerConfig, sample_programs
-from pomp.dsl.vocabulary import HPRL, LEAPS, Vocabulary
+from pomp.dsl.vocabulary import HPRL, LEAPS, Action, Vocabulary
 from pomp.embedding.config import DatasetConfig, from_json, to_json
 from pomp.embedding.demonstrations import Demonstrations, demonstrate, random_worlds
 from pomp.embedding.files import read_arrays, write_arrays
@@ -30,6 +30,7 @@ _DRAWN_AT_ONCE = 50_000
 _INNER = SIZE - 2
 _WALL_CELL = WALL | ZERO  # a random world flags walls too
 _FREE_TRIES = 200  # chunks of draws without one new program before giving up
+_FRESH_DRAWS = 30  # draws for each fresh program: one look at the dataset's own draws is enough
 
 
 def find_vocabulary(name: str) -> Vocabulary:
@@ -92,7 +93,15 @@ def make_dataset(
         report: told how many programs were found since it was last called.
         threads: CPU threads; None: all. The result does not depend on it.
     """
-    rows, shown, draws = _collect(config, config.programs, Purpose.PROGRAMS, set(), report, threads)
+    rows, shown, draws = _collect(
+        config,
+        config.programs,
+        Purpose.PROGRAMS,
+        _DRAWN_AT_ONCE,
+        lambda keys: set(),
+        report,
+        threads,
+    )
     keys = open_streams(Purpose.DATA, config.seed, 1, worlds=config.programs)
     order = np.argsort(keys, kind="stable")  # early draws are shorter: the splits must not be
     return Dataset(config, draws, rows, shown).take(order)
@@ -115,24 +124,30 @@ def draw_fresh(
         draws: how many random programs the dataset was chosen from; all of those are left out.
         threads: CPU threads; None: all.
     """
-    known: set[bytes] = set()
-    for first in range(0, draws, _DRAWN_AT_ONCE):
-        ids = _draw(config, config.seed, Purpose.PROGRAMS, first, threads)
-        known.update(_keys(ids[: draws - first]))
     values = to_json(config) | {"train": 0, "validation": 0, "test": count, "seed": seed}
     fresh = from_json(DatasetConfig, values)
-    rows, shown, drawn = _collect(fresh, count, Purpose.EVALUATION, known, None, threads)
+
+    def seen(keys: set[bytes]) -> set[bytes]:
+        """Which of some programs are among the dataset's draws."""
+        found: set[bytes] = set()
+        for first in range(0, draws, _DRAWN_AT_ONCE):
+            ids = _draw(config, config.seed, Purpose.PROGRAMS, first, _DRAWN_AT_ONCE, threads)
+            found |= keys.intersection(_keys(ids[: draws - first]))
+        return found
+
+    at_once = max(_DRAWN_AT_ONCE, _FRESH_DRAWS * count)
+    rows, shown, drawn = _collect(fresh, count, Purpose.EVALUATION, at_once, seen, None, threads)
     return Dataset(fresh, drawn, rows, shown)
 
 
 def _draw(
-    config: DatasetConfig, seed: int, purpose: Purpose, first: int, threads: int | None
+    config: DatasetConfig, seed: int, purpose: Purpose, first: int, count: int, threads: int | None
 ) -> NDArray[np.uint8]:
     sampler = SamplerConfig(
         max_depth=config.max_depth, max_nesting=config.max_nesting, max_tokens=config.max_tokens
     )
     return sample_programs(
-        _DRAWN_AT_ONCE, seed, sampler, find_vocabulary(config.vocabulary),
+        count, seed, sampler, find_vocabulary(config.vocabulary),
         first=first, purpose=purpose, threads=threads,
     )  # fmt: skip
 
@@ -147,19 +162,30 @@ def _collect(
     config: DatasetConfig,
     wanted: int,
     purpose: Purpose,
-    known: set[bytes],
+    at_once: int,
+    seen: Callable[[set[bytes]], set[bytes]],
     report: Callable[[int], None] | None,
     threads: int | None,
 ) -> tuple[NDArray[np.uint8], Demonstrations, int]:
-    """The first programs that are new and can be demonstrated, in the order of their draws."""
+    """The first programs that are new and can be demonstrated, in the order of their draws.
+
+    `seen` says which of some programs to leave out.
+    """
     setting = random_worlds(config.walls, config.markers)
     index = 0 if purpose is Purpose.PROGRAMS else 2
     parts: list[tuple[NDArray[np.uint8], Demonstrations]] = []
+    known: set[bytes] = set()
     found = draws = barren = 0
     while found < wanted:
-        ids = _draw(config, config.seed, purpose, draws, threads)
+        ids = _draw(config, config.seed, purpose, draws, at_once, threads)
         streams = open_streams(Purpose.DATA, config.seed, index, worlds=len(ids), first=draws)
-        new = [i for i, key in enumerate(_keys(ids)) if not (key in known or known.add(key))]  # type: ignore[func-returns-value]  # add returns None
+        keys = _keys(ids)
+        known |= seen(set(keys) - known)
+        new = []
+        for row, key in enumerate(keys):
+            if key not in known:
+                known.add(key)
+                new.append(row)
         rows = ids[new]
         shown = demonstrate(
             compile_ids(rows, find_vocabulary(config.vocabulary)), streams[new], setting,
@@ -168,7 +194,7 @@ def _collect(
         )  # fmt: skip
         is_good = (shown.found == config.demonstrations) & (shown.length.max(axis=1, initial=0) > 0)
         chosen = np.flatnonzero(is_good)[: wanted - found]
-        draws += _DRAWN_AT_ONCE if found + len(chosen) < wanted else new[chosen[-1]] + 1
+        draws += at_once if found + len(chosen) < wanted else new[chosen[-1]] + 1
         found += len(chosen)
         barren = 0 if len(chosen) else barren + 1
         if barren == _FREE_TRIES:
@@ -215,7 +241,7 @@ def load_dataset(path: Path) -> Dataset:
     if header.get("format") != FORMAT:
         found = header.get("format")
         raise DataFileError(
-            f"'{path}' has dataset format {found}, this version of pomp reads {FORMAT}; "
+            f"'{path}' has dataset format {found!r}, this version of pomp reads {FORMAT}; "
             "make it again with 'pomp embedding dataset', or upgrade pomp"
         )
     try:
@@ -230,10 +256,14 @@ def load_dataset(path: Path) -> Dataset:
             cells, pose, actions.reshape(*shape, -1), length, np.full(shape[0], shape[1], np.int32)
         )
         dataset = Dataset(config, int(header["draws"]), ids, shown)
-        if len(ids) != config.programs or not dataset.code.valid.all() or actions.max() > 4:
-            raise ValueError("the programs or actions are damaged")
-    except (KeyError, ValueError, TypeError) as error:
-        raise DataFileError(f"'{path}' is damaged ({error}); make it again") from error
+        inside = np.take_along_axis(cells, pose[..., None] >> 2, axis=2) & WALL
+        is_good = len(ids) == config.programs and dataset.code.valid.all() and not inside.any()
+        if not is_good or actions.max(initial=0) > max(Action) or dataset.draws < len(ids):
+            raise ValueError("a program, a start or an action is impossible")
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise DataFileError(
+            f"'{path}' is damaged: its arrays do not go with its header; make it again"
+        ) from error
     return dataset
 
 

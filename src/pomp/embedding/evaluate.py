@@ -17,6 +17,7 @@ from pomp.embedding.space import Embedding
 from pomp.karel.rules import act
 from pomp.streams import Purpose, open_streams
 from pomp.tasks.engine import reset
+from pomp.tasks.task import Setting
 
 SMOOTH_PROGRAMS, SMOOTH_STATES, SMOOTH_STEP = 2000, 10, 0.1
 SMOOTH_WALLS = 0.25
@@ -163,16 +164,21 @@ def smoothness(embedding: Embedding, latents: NDArray[np.float32], seed: int) ->
     near = latents + SMOOTH_STEP * normal(len(latents), latents.shape[1], seed, 1)
     vocabulary = embedding.model.vocabulary
     one, two = (compile_ids(embedding.decode(z), vocabulary) for z in (latents, near))
+    starts, setting = draw_starts(len(latents), SMOOTH_STATES, seed)
+    return float((agreement(one, two, starts, setting) * one.valid).mean())
+
+
+def draw_starts(programs: int, states: int, seed: int) -> tuple[Demonstrations, Setting]:
+    """Random worlds for each of some programs, and what kind of worlds they are."""
     setting = random_worlds(SMOOTH_WALLS)
-    streams = open_streams(Purpose.EVALUATION, seed, 2, worlds=len(latents) * SMOOTH_STATES)
-    worlds = reset(setting, streams)
-    shape = (len(latents), SMOOTH_STATES)
+    worlds = reset(setting, open_streams(Purpose.EVALUATION, seed, 2, worlds=programs * states))
+    shape = (programs, states)
     starts = Demonstrations(
         worlds.cells.reshape(*shape, -1), worlds.pose.reshape(shape),
         np.zeros((*shape, 0), np.uint8), np.zeros(shape, np.int32),
-        np.full(len(latents), SMOOTH_STATES, np.int32),
+        np.full(programs, states, np.int32),
     )  # fmt: skip
-    return float((agreement(one, two, starts, setting) * one.valid).mean())
+    return starts, setting
 
 
 def normal(rows: int, columns: int, seed: int, index: int) -> NDArray[np.float32]:

@@ -1,6 +1,8 @@
-"""A function of tensors with fixed shapes, replayed as one CUDA graph; a plain call elsewhere."""
+"""Training on a GPU: steps replayed as CUDA graphs, and the switches that make them exact."""
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -55,3 +57,33 @@ class Replayed:
         for tensor in after[len(before) :]:  # state that came into being on the way
             tensor.zero_()
         return graph, held, result
+
+
+def prepare(device: torch.device) -> None:
+    """Tell cuBLAS to be deterministic; it asks once, before its first product."""
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+@contextmanager
+def exact(device: torch.device) -> Iterator[None]:
+    """On a GPU: deterministic kernels, and products in TF32, which training can bear."""
+    if device.type != "cuda":
+        yield
+        return
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    memory: Any = torch.utils.deterministic
+    before = (
+        matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic,
+        torch.are_deterministic_algorithms_enabled(),
+        memory.fill_uninitialized_memory,
+    )  # fmt: skip
+    matmul.allow_tf32 = cudnn.allow_tf32 = cudnn.deterministic = True
+    torch.use_deterministic_algorithms(True)
+    memory.fill_uninitialized_memory = False  # no kernel here reads any
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic = before[:3]
+        torch.use_deterministic_algorithms(before[3])
+        memory.fill_uninitialized_memory = before[4]

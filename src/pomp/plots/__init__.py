@@ -1,0 +1,1 @@
+"""Pictures: functions that draw what others have computed."""
