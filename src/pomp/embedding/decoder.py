@@ -149,10 +149,10 @@ def next_unit(row, unit, token, of_token, of_latent, of_state, state_bias, hidde
 
 
 @scalar
-def layer_unit(row, unit, token, of_token, of_latent, of_state):
-    """One unit of the head's hidden layer; see `next_unit`."""
-    place = 3 * (of_state.shape[1] // 4) + unit
-    return squash(of_token[token, place] + of_latent[row, place] + of_state[row, place])
+def layer_unit(row, unit, width, token, of_token, of_latent, share):
+    """One unit of the head's hidden layer, given the state's share of it; see `next_unit`."""
+    place = 3 * width + unit
+    return squash(of_token[token, place] + of_latent[row, place] + share)
 
 
 @kernel
@@ -167,12 +167,16 @@ def _next_states(tokens, of_token, of_latent, of_state, state_bias, hidden):
 
 
 @kernel
-def _hidden_layers(tokens, of_token, of_latent, of_state, layer):
-    """The head's hidden layers."""
-    for row in range(len(tokens)):
+def _hidden_layers(choosing, tokens, of_token, of_latent, layer):
+    """The head's hidden layers of some rows; `layer` holds the state's share and is written."""
+    width = layer.shape[1]
+    for k in range(len(choosing)):
+        row = choosing[k]
         token = tokens[row]
-        for unit in range(layer.shape[1]):
-            layer[row, unit] = layer_unit(row, unit, token, of_token, of_latent, of_state)
+        for unit in range(width):
+            layer[k, unit] = layer_unit(
+                row, unit, width, token, of_token, of_latent, layer[k, unit]
+            )
 
 
 @scalar
@@ -200,25 +204,44 @@ def read_token(row, token, goto, push, state, stack, height):
 
 
 @kernel
-def _choose(step, logits, bias, noise, goto, push, state, stack, height, rows, tokens, output):
+def _list_choosing(forced, state, count, choosing):
+    """List the rows that have more than one legal token; returns how many, and how many go on."""
+    found, going = 0, 0
+    for row in range(count):
+        if state[row] != END:
+            going += 1
+            if forced[state[row]] < 0:
+                choosing[found] = row
+                found += 1
+    return found, going
+
+
+@kernel
+def _choose(
+    step, choosing, logits, bias, noise, forced, goto, push, state, stack, height, rows, tokens,
+    output,
+):  # fmt: skip
     """Choose the likeliest legal token in every row; of equally likely ones, the first.
 
-    `bias` `[V]` is added to the logits `[B, V]`, and so is `noise` `[B, V]` unless it is `[0, V]`;
-    tokens are written to `tokens` `[B]` and `output` `[N, T]`; the others are those of
-    `read_token`.
+    Row k of `logits` belongs to row `choosing[k]`; `bias` `[V]` is added to it, and so is `noise`
+    `[B, V]` unless it is `[0, V]`. Where only one token is legal, `forced` has it. Tokens are
+    written to `tokens` `[B]` and `output` `[N, T]`; the others are those of `read_token`.
     """
+    k = 0
     for row in range(len(rows)):
         here = np.int64(state[row])
         if here == END:
             continue
-        best, token = np.float32(0), -1
-        for candidate in range(goto.shape[1]):
-            if goto[here, candidate] != ILLEGAL:
-                score = logits[row, candidate] + bias[candidate]
-                if len(noise):
-                    score += noise[row, candidate]
-                if token < 0 or score > best:
-                    best, token = score, candidate
+        best, token = np.float32(0), np.int64(forced[here])
+        if token < 0:
+            for candidate in range(goto.shape[1]):
+                if goto[here, candidate] != ILLEGAL:
+                    score = logits[k, candidate] + bias[candidate]
+                    if len(noise):
+                        score += noise[row, candidate]
+                    if token < 0 or score > best:
+                        best, token = score, candidate
+            k += 1
         read_token(row, token, goto, push, state, stack, height)
         tokens[row] = token
         output[rows[row], step] = token
@@ -229,12 +252,18 @@ class CpuDecoder:
 
     def __init__(self, model: EmbeddingModel) -> None:
         self._vocabulary = model.vocabulary
-        self._grammar = grammar_tables(model.vocabulary)
-        self._weights = fold(model)
+        self._goto, self._push, self._start = grammar_tables(model.vocabulary)
+        is_legal = self._goto != ILLEGAL
+        only = np.where(is_legal.sum(axis=1) == 1, is_legal.argmax(axis=1), -1)
+        self._forced = only.astype(np.int16)  # [S]: the only legal token, or -1
+        self.refresh(model)
 
     def refresh(self, model: EmbeddingModel) -> None:
         """Take over the weights a model has now."""
-        self._weights = fold(model)
+        weights = self._weights = fold(model)
+        # The state's share of the gates is needed always, that of the head only to choose.
+        self._to_gates = weights.state[:, : -model.config.width].contiguous()
+        self._to_layer = weights.state[:, -model.config.width :].contiguous()
 
     def decode(self, latent: Tensor, noise: Tensor | None = None) -> Tensor:
         """The tokens behind `DEF`, padded: `[B, Z]` float32 to `[B, MAX_GENERATED]` uint8.
@@ -250,21 +279,25 @@ class CpuDecoder:
         return torch.from_numpy(output)
 
     def _run(self, latent: Tensor, noise: Tensor | None, output: NDArray[np.uint8]) -> None:
-        weights, (goto, push, start) = self._weights, self._grammar
-        live = _Live(latent, weights, start)
-        silent, bias = np.zeros((0, goto.shape[1]), np.float32), weights.output_bias.numpy()
+        live = _Live(latent, self._weights, self._to_gates, self._start)
+        silent = np.zeros((0, self._goto.shape[1]), np.float32)
+        bias = self._weights.output_bias.numpy()
+        choosing = np.empty(len(latent), np.int64)
+        count, going = _list_choosing(self._forced, live.state, len(live.rows), choosing)
         for step in range(MAX_GENERATED):
-            logits = live.advance(weights)
+            live.advance(self._weights, self._to_gates)
+            logits = live.logits(self._weights, self._to_layer, choosing[:count])
             heard = silent if noise is None else noise[step].numpy()[live.rows]
             _choose(
-                step, logits, bias, heard, goto, push,
+                step, choosing, logits, bias, heard, self._forced, self._goto, self._push,
                 live.state, live.stack, live.height, live.rows, live.tokens, output,
             )  # fmt: skip
-            going = np.flatnonzero(live.state[: len(live.rows)] != END)
-            if len(going) == 0:
+            count, going = _list_choosing(self._forced, live.state, len(live.rows), choosing)
+            if going == 0:
                 break
-            if _padded(len(going)) < len(live.tokens):
-                live.keep(going)
+            if _padded(going) < len(live.tokens):
+                live.keep(np.flatnonzero(live.state[: len(live.rows)] != END))
+                count, _ = _list_choosing(self._forced, live.state, going, choosing)
 
 
 def _padded(rows: int) -> int:
@@ -275,27 +308,35 @@ def _padded(rows: int) -> int:
 class _Live:
     """The programs still being written: B rows, of which the last may be fillers."""
 
-    def __init__(self, latent: Tensor, weights: Folded, start: int) -> None:
+    def __init__(self, latent: Tensor, weights: Folded, to_gates: Tensor, start: int) -> None:
         count = _padded(len(latent))
         first, shares = widened(latent, count, weights)
         self.hidden = first.numpy()  # [B, W], the GRU's state
         self.of_latent = shares.numpy()  # [B, 4 W]
-        self.of_state = torch.mm(first, weights.state)  # [B, 4 W]
+        self.of_state = torch.mm(first, to_gates)  # [B, 3 W]
         self.rows = np.arange(len(latent))  # [<= B], where each row's tokens go
         self.tokens = np.full(count, DEF, np.int64)  # [B], the latest
         self.state = np.full(count, start, np.int16)  # [B], the grammar's
         self.stack = np.zeros((count, STACK), np.int16)
         self.height = np.zeros(count, np.int16)
-        self.layer = np.empty_like(self.hidden)
 
-    def advance(self, weights: Folded) -> NDArray[np.float32]:
-        """One step of the GRU and the head: the logits `[B, V]` without their bias."""
-        of_token, of_state = weights.token.numpy(), self.of_state.numpy()
-        shares = (self.tokens, of_token, self.of_latent, of_state)
-        _next_states(*shares, weights.state_bias.numpy(), self.hidden)
-        torch.mm(torch.from_numpy(self.hidden), weights.state, out=self.of_state)
-        _hidden_layers(*shares, self.layer)
-        return torch.mm(torch.from_numpy(self.layer), weights.output).numpy()
+    def advance(self, weights: Folded, to_gates: Tensor) -> None:
+        """One step of the GRU; and the state's share of the next one's gates."""
+        shares = (weights.token.numpy(), self.of_latent, self.of_state.numpy())
+        _next_states(self.tokens, *shares, weights.state_bias.numpy(), self.hidden)
+        torch.mm(torch.from_numpy(self.hidden), to_gates, out=self.of_state)
+
+    def logits(
+        self, weights: Folded, to_layer: Tensor, choosing: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """What the head says in some rows: `[>= k, V]`, without the bias."""
+        chosen = np.zeros(_padded(len(choosing)), np.int64)
+        chosen[: len(choosing)] = choosing
+        if len(choosing) == 0:
+            return np.zeros((0, weights.output.shape[1]), np.float32)
+        layer = torch.mm(torch.from_numpy(self.hidden[chosen]), to_layer)
+        _hidden_layers(chosen, self.tokens, weights.token.numpy(), self.of_latent, layer.numpy())
+        return torch.mm(layer, weights.output).numpy()
 
     def keep(self, going: NDArray[np.int64]) -> None:
         """Let the programs that have ended go; fill up with copies of the first row."""
@@ -303,5 +344,5 @@ class _Live:
         chosen[: len(going)] = going
         self.rows = self.rows[going]
         self.of_state = self.of_state[torch.from_numpy(chosen)]
-        for name in ("hidden", "of_latent", "layer", "tokens", "state", "stack", "height"):
+        for name in ("hidden", "of_latent", "tokens", "state", "stack", "height"):
             setattr(self, name, getattr(self, name)[chosen])

@@ -58,7 +58,8 @@ def _hidden_layer(tokens, of_token, of_latent, of_state, layer):
     row, width = cuda.blockIdx.x, layer.shape[1]
     token = tokens[row]
     for unit in range(cuda.threadIdx.x, width, cuda.blockDim.x):
-        layer[row, unit] = layer_unit(row, unit, token, of_token, of_latent, of_state)
+        share = of_state[row, 3 * width + unit]
+        layer[row, unit] = layer_unit(row, unit, width, token, of_token, of_latent, share)
 
 
 @cuda.jit
