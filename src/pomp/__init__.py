@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pomp.dsl.parser import parse
     from pomp.dsl.printer import print_program
     from pomp.dsl.sampling import sample_programs
+    from pomp.embedding.space import Embedding
     from pomp.errors import PompError
     from pomp.karel.world import Map, WorldBatch
     from pomp.tasks.catalog import TASKS, find_task
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TASKS",
+    "Embedding",
     "Map",
     "PompError",
     "Task",
@@ -48,6 +50,7 @@ _HOMES = {
     "parse": "pomp.dsl.parser",
     "print_program": "pomp.dsl.printer",
     "sample_programs": "pomp.dsl.sampling",
+    "Embedding": "pomp.embedding.space",
     "PompError": "pomp.errors",
     **dict.fromkeys(("Map", "WorldBatch"), "pomp.karel.world"),
     **dict.fromkeys(("TASKS", "find_task"), "pomp.tasks.catalog"),

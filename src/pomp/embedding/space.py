@@ -89,7 +89,7 @@ class Embedding:
         Raises:
             ConfigError: the latents have another width, or are not finite.
         """
-        given = torch.as_tensor(latents)
+        given = latents if isinstance(latents, Tensor) else torch.as_tensor(np.asarray(latents))
         if given.dim() != 2 or given.shape[1] != self.latent:
             got = list(given.shape)
             raise ConfigError(f"latents must have shape [programs, {self.latent}], got {got}")
