@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from pomp._cuda import DeviceArray, as_launchable, check_device, export_dlpack, load_cuda
+from pomp.embedding.decoder import CpuDecoder
 from pomp.errors import CudaError
 from pomp.tasks.catalog import TASKS, find_task
 from pomp.tasks.engine import draw_starts
 
-from . import playing
+from . import decoding, playing
 
 HAS_CUDA = False
 try:
@@ -39,6 +40,17 @@ def test_simulated_kernels_and_the_cpu_agree_to_the_bit(task, simulated):
     assert expected.keys() == simulated[task.name].keys()
     for name, content in expected.items():
         assert simulated[task.name][name] == content, name
+
+
+def test_simulated_decoding_gives_the_cpus_tokens(tmp_path):
+    target = tmp_path / "tokens.npy"
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-m", "tests.gpu.decoding", str(target)]
+    root = Path(__file__).parents[2]
+    subprocess.run(command, env=environment, check=True, timeout=120, cwd=root)
+    model, latents = decoding.model_and_latents()
+    expected = CpuDecoder(model).decode(latents).numpy()
+    assert (np.load(target) == expected[:, : decoding.STEPS]).all()
 
 
 def test_dlpack_shares_memory_and_keeps_it_alive():

@@ -89,7 +89,7 @@ class EmbeddingTrain:
         import torch
 
         from pomp._cuda import check_device
-        from pomp.embedding.checkpoint import finished_card
+        from pomp.embedding.checkpoint import check_new, finished_card, read_config
         from pomp.embedding.dataset import load_dataset, make_dataset
         from pomp.embedding.train import Trainer
 
@@ -99,6 +99,10 @@ class EmbeddingTrain:
         if self.resume and (card := finished_card(folder)):
             return self._report(folder, card, "was finished before")
         check_device(self.device)
+        if self.resume:
+            read_config(folder)
+        else:
+            check_new(folder)
         dataset = load_dataset(Path(self.data)) if self.data else make_dataset(self.recipe.dataset)
         trainer = Trainer(self.recipe.training, dataset, folder, torch.device(self.device))
         if self.resume:

@@ -21,14 +21,23 @@ CONFIG_FILE, METRICS_FILE = "config.json", "metrics.jsonl"
 Optimisers = dict[str, torch.optim.Adam]
 
 
+def check_new(folder: Path) -> None:
+    """Make sure that a new run would overwrite nothing.
+
+    Raises:
+        OutputError: the folder exists.
+    """
+    if folder.exists():
+        raise OutputError(f"'{folder}' exists; name a new folder, or --resume it")
+
+
 def begin_run(folder: Path, config: dict[str, Any]) -> None:
     """Make the folder of a new run.
 
     Raises:
         OutputError: it exists, or cannot be made.
     """
-    if folder.exists():
-        raise OutputError(f"'{folder}' exists; name a new folder, or --resume it")
+    check_new(folder)
     try:
         folder.mkdir(parents=True)
         write_atomically(folder / CONFIG_FILE, json.dumps(config, indent=2).encode())

@@ -1,0 +1,119 @@
+"""`pomp embedding` and `pomp plot embedding`, as a user types them."""
+
+import json
+
+import pytest
+
+from pomp.cli.main import main
+from pomp.embedding.weights import find_weights
+
+
+def call(capsys, *arguments):
+    """Exit status, standard output and standard error of a command."""
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    output, errors = capsys.readouterr()
+    return caught.value.code, output, errors
+
+
+def test_info_describes_what_is_shipped(capsys):
+    status, output, _ = call(capsys, "embedding", "info", "--json")
+    cards = json.loads(output)
+    assert status == 0
+    assert set(cards) == {"best", "paper"}
+    assert cards["paper"]["parameters"]["total"] == 1_839_855
+    status, output, _ = call(capsys, "embedding", "info")
+    assert status == 0
+    assert "best (the default)" in output
+
+
+def test_eval_prints_the_measures_and_the_same_ones_again(capsys):
+    arguments = ("embedding", "eval", "paper", "--programs", "40", "--seed", "2", "--json")
+    status, output, _ = call(capsys, *arguments)
+    found = json.loads(output)
+    assert status == 0
+    assert set(found) == {
+        *("program_accuracy", "token_accuracy", "action_accuracy", "demo_accuracy"),
+        *("parse_rate", "smoothness", "programs", "split"),
+    }
+    assert json.loads(call(capsys, *arguments)[1]) == found
+
+
+def test_a_dataset_is_the_same_file_every_time(capsys, tmp_path):
+    sizes = ("--train", "300", "--validation", "20", "--test", "20", "--seed", "4")
+    for name in ("one", "two"):
+        status, output, _ = call(
+            capsys, "embedding", "dataset", "--out", str(tmp_path / name), *sizes, "--stats"
+        )
+        assert status == 0
+        assert "mean_tokens" in output
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("embedding", "eval", "nobody"), "unknown embedding 'nobody'"),
+        (("embedding", "eval", "--programs", "0"), "--programs must be at least 1"),
+        (("embedding", "eval", "--seed", "-1"), "--seed not negative"),
+        (("embedding", "info", "missing.safetensors"), "does not exist"),
+        (("embedding", "dataset", "--out", "no/such/file"), "there is no folder"),
+        (("embedding", "dataset", "--out", "x", "--train", "-5"), "must not be negative"),
+        (("embedding", "dataset", "--out", "x", "--max-tokens", "99"), "max_tokens must be in"),
+        (("embedding", "dataset", "--out", "x", "--walls", "2"), "probabilities"),
+        (("embedding", "train", "--out", "x", "--minutes", "0"), "--minutes must be positive"),
+        (("embedding", "train", "--out", "x", "--data", "missing"), "does not exist"),
+        (("embedding", "train", "--out", "x", "--resume"), "holds no training run"),
+        (("embedding", "train", "--out", "x", "--device", "cuda"), "cuda"),
+        (("plot", "embedding", "curves"), "need a training's folder"),
+        (("plot", "embedding", "curves", "nowhere"), "holds no metrics"),
+        (("plot", "embedding", "space", "--programs", "1"), "--programs must be at least 3"),
+        (("plot", "embedding", "interpolation", "--between", "DEF run", "DEF"), "expected"),
+    ],
+)
+def test_bad_input_is_told_and_changes_nothing(capsys, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    status, _, errors = call(capsys, *arguments)
+    assert status == 2
+    assert message in errors
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pictures_are_drawn(capsys, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    losses = {"reconstruction": 1.0, "kl": 0.5, "behaviour": 0.25, "total": 1.3}
+    lines = [
+        {"epoch": epoch, "train": losses, "validation": losses, "greedy_program_accuracy": 0.1}
+        for epoch in range(3)
+    ]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for arguments in (("curves", str(run)), ("space", "paper", "--programs", "60")):
+        out = tmp_path / f"{arguments[0]}.png"
+        status, _, _ = call(capsys, "plot", "embedding", *arguments, "--out", str(out))
+        assert status == 0
+        assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_interpolation_is_printed(capsys):
+    status, output, _ = call(capsys, "plot", "embedding", "interpolation", "--steps", "4", "--json")
+    points = json.loads(output)
+    assert status == 0
+    assert [round(point["share"], 2) for point in points] == [0, 0.33, 0.67, 1]
+
+
+def test_a_picture_that_cannot_be_written_is_told(capsys, tmp_path):
+    out = str(tmp_path / "picture.docx")
+    status, _, errors = call(
+        capsys, "plot", "embedding", "space", "paper", "--programs", "5", "--out", out
+    )
+    assert status == 2
+    assert "cannot write" in errors
+
+
+def test_the_weights_folder_can_be_named(capsys, tmp_path):
+    (tmp_path / "weights.safetensors").write_bytes(find_weights("paper").read_bytes())
+    status, output, _ = call(capsys, "embedding", "info", str(tmp_path))
+    assert status == 0
+    assert "35,000 programs" in output

@@ -1,0 +1,270 @@
+"""Training: the same bytes however it is cut, and nothing lost when something goes wrong."""
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from pomp.embedding.checkpoint import (
+    METRICS_FILE,
+    STATE_FILE,
+    WEIGHTS_FILE,
+    finished_card,
+    read_metrics,
+)
+from pomp.embedding.config import DatasetConfig, ModelConfig, ReinforceConfig, TrainingConfig
+from pomp.embedding.dataset import make_dataset
+from pomp.embedding.files import read_arrays
+from pomp.embedding.train import Trainer
+from pomp.errors import ConfigError, DataFileError, OutputError
+
+SMALL = ModelConfig(latent=16, width=16, policy_width=16)
+CONFIG = TrainingConfig(
+    epochs=2,
+    batch=32,
+    demonstrations=2,
+    model=SMALL,
+    reinforce=ReinforceConfig(start_accuracy=0.0, batch=32, states=3),
+)
+STEPS = 2 * (4 + 1 + 4 + 1)  # of all of CONFIG: steps, judging, updates, the end of the epoch
+ARGUMENTS = [
+    *("paper", "--dataset.train", "128", "--dataset.validation", "32", "--dataset.test", "16"),
+    *("--dataset.seed", "5", "--training.epochs", "2", "--training.batch", "32"),
+    *("--training.demonstrations", "2", "--training.model.latent", "16"),
+    *("--training.model.width", "16", "--training.model.policy-width", "16"),
+    *("--training.reinforce.start-accuracy", "0", "--training.reinforce.batch", "32"),
+    *("--training.reinforce.states", "3"),
+]
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return make_dataset(DatasetConfig(train=128, validation=32, test=16, seed=5))
+
+
+def trainer_of(folder, dataset, config=CONFIG, *, resume=False):
+    trainer = Trainer(config, dataset, folder, torch.device("cpu"))
+    if resume:
+        trainer.resume()
+    else:
+        trainer.begin()
+    return trainer
+
+
+def advance(trainer, steps=None):
+    """Some steps, or all that are left; returns whether the training is finished."""
+    taken = iter(range(10**9))
+    return trainer.run(lambda: steps is not None and next(taken) >= steps, lambda progress: None)
+
+
+def weights_of(folder):
+    return read_arrays(folder / WEIGHTS_FILE, "embedding")[0]
+
+
+def state_of(folder):
+    return read_arrays(folder / STATE_FILE, "training state")[0]
+
+
+def assert_equal(one, two):
+    assert one.keys() == two.keys()
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, two[name], err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory, dataset):
+    folder = tmp_path_factory.mktemp("runs") / "straight"
+    assert advance(trainer_of(folder, dataset))
+    return folder
+
+
+@pytest.mark.parametrize("stops", [[1], [4], [5], [7, 2], [10], [13, 1, 1], [STEPS - 1]])
+def test_a_training_that_was_cut_ends_in_the_same_bytes(tmp_path, dataset, straight, stops):
+    folder = tmp_path / "cut"
+    assert not advance(trainer_of(folder, dataset), stops[0])
+    for steps in stops[1:]:
+        assert not advance(trainer_of(folder, dataset, resume=True), steps)
+    assert advance(trainer_of(folder, dataset, resume=True))
+    assert_equal(weights_of(folder), weights_of(straight))
+    assert_equal(state_of(folder), state_of(straight))
+    kept = [{**line, "seconds": 0} for line in read_metrics(folder)]
+    assert kept == [{**line, "seconds": 0} for line in read_metrics(straight)]
+
+
+def test_another_seed_gives_other_weights(tmp_path, dataset, straight):
+    folder = tmp_path / "other"
+    advance(trainer_of(folder, dataset, replace(CONFIG, seed=1)))
+    assert any(
+        (weights_of(folder)[name] != array).any() for name, array in weights_of(straight).items()
+    )
+
+
+def test_training_lowers_the_loss(tmp_path, dataset):
+    config = replace(CONFIG, epochs=12, reinforce=ReinforceConfig(start_accuracy=2.0))
+    advance(trainer_of(tmp_path / "run", dataset, config))
+    losses = [line["train"]["total"] for line in read_metrics(tmp_path / "run")]
+    assert losses[-1] < 0.85 * losses[0]
+
+
+def test_the_reinforce_pass_waits_for_its_accuracy(tmp_path, dataset, straight):
+    assert all("reward" in line for line in read_metrics(straight))
+    config = replace(CONFIG, reinforce=replace(CONFIG.reinforce, start_accuracy=0.8))
+    advance(trainer_of(tmp_path / "gated", dataset, config))
+    assert not any("reward" in line for line in read_metrics(tmp_path / "gated"))
+
+
+def test_the_kept_weights_are_those_of_the_lowest_validation_loss(straight):
+    losses = [line["validation"]["total"] for line in read_metrics(straight)]
+    _, header = read_arrays(straight / WEIGHTS_FILE, "embedding")
+    assert header["card"]["metrics"]["epoch"] == int(np.argmin(losses))
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"seed": 3}, "training.seed (0 before, 3 now)"),
+        ({"model": replace(SMALL, latent=8)}, "training.model.latent (16 before, 8 now)"),
+        ({"reinforce": replace(CONFIG.reinforce, states=4)}, "training.reinforce.states"),
+    ],
+)
+def test_resuming_with_another_config_names_the_field(tmp_path, dataset, change, name):
+    folder = tmp_path / "run"
+    advance(trainer_of(folder, dataset), 3)
+    before = (folder / STATE_FILE).read_bytes()
+    with pytest.raises(ConfigError) as caught:
+        trainer_of(folder, dataset, replace(CONFIG, **change), resume=True)
+    assert name in str(caught.value)
+    assert (folder / STATE_FILE).read_bytes() == before
+
+
+def test_a_folder_that_exists_is_refused(tmp_path, dataset):
+    with pytest.raises(OutputError, match="exists"):
+        trainer_of(tmp_path, dataset)
+
+
+def test_resuming_what_was_never_begun_is_refused(tmp_path, dataset):
+    with pytest.raises(DataFileError, match="holds no training run"):
+        trainer_of(tmp_path / "nothing", dataset, resume=True)
+
+
+def test_a_run_stopped_before_its_first_checkpoint_begins_again(tmp_path, dataset, straight):
+    folder = tmp_path / "run"
+    trainer_of(folder, dataset)
+    (folder / METRICS_FILE).write_text('{"epoch": 0}\n{"cut sho')
+    assert advance(trainer_of(folder, dataset, resume=True))
+    assert_equal(weights_of(folder), weights_of(straight))
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path, dataset):
+    folder = tmp_path / "run"
+    advance(trainer_of(folder, dataset), 3)
+    content = (folder / STATE_FILE).read_bytes()
+    (folder / STATE_FILE).write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataFileError, match="cut short"):
+        trainer_of(folder, dataset, resume=True)
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, dataset, monkeypatch):
+    folder = tmp_path / "run"
+    trainer = trainer_of(folder, dataset)
+    advance(trainer, 3)
+    before = (folder / STATE_FILE).read_bytes()
+    monkeypatch.setattr(
+        "pathlib.Path.write_bytes", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left"))
+    )
+    with pytest.raises(OutputError, match="No space left"):
+        trainer.save()
+    assert (folder / STATE_FILE).read_bytes() == before
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (replace(CONFIG, model=replace(SMALL, vocabulary="hprl")), "vocabulary"),
+        (replace(CONFIG, batch=500), "batch is 500, but there are 128"),
+        (replace(CONFIG, reinforce=ReinforceConfig()), "reinforce.batch is 512"),
+        (replace(CONFIG, demonstrations=11), "demonstrations is 11"),
+    ],
+)
+def test_a_training_the_dataset_is_not_made_for_is_refused(tmp_path, dataset, config, message):
+    with pytest.raises(ConfigError, match=message):
+        trainer_of(tmp_path / "run", dataset, config)
+
+
+def test_the_learning_rate_falls_in_steps_or_like_a_cosine(tmp_path, dataset):
+    trainer = trainer_of(tmp_path / "run", dataset, replace(CONFIG, epochs=100))
+    rates = []
+    for epoch in (0, 9, 10, 25):
+        trainer.position = replace(trainer.position, epoch=epoch)
+        rates.append(trainer._learning_rate())
+    assert rates == pytest.approx([1e-3, 1e-3, 0.95e-3, 0.95**2 * 1e-3])
+    trainer.config = replace(trainer.config, schedule="cosine")
+    trainer.position = replace(trainer.position, epoch=50)
+    assert trainer._learning_rate() == pytest.approx(0.5e-3)
+
+
+# As a command: signals, and a limit on the size of files.
+
+
+def start(folder, *more, **options):
+    command = [sys.executable, "-m", "pomp", "embedding", "train", "--out", str(folder)]
+    return subprocess.Popen(
+        [*command, *more, *ARGUMENTS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+    )
+
+
+def test_ctrl_c_and_kill_lose_nothing(tmp_path, straight):
+    folder = tmp_path / "run"
+    process = start(folder)
+    while not (folder / STATE_FILE).exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode in (0, 130)  # it may have come to its end first
+    if process.returncode == 130:
+        assert b"--resume" in output
+    killed = start(folder, "--resume")
+    time.sleep(1.5)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    finished = start(folder, "--resume")
+    output, errors = finished.communicate(timeout=120)
+    assert finished.returncode == 0, errors
+    assert_equal(weights_of(folder), weights_of(straight))
+    card = finished_card(folder)
+    assert set(card["test"]) >= {"program_accuracy", "demo_accuracy", "smoothness"}
+    again = start(folder, "--resume")
+    output, _ = again.communicate(timeout=60)
+    assert again.returncode == 0
+    assert b"was finished before" in output
+
+
+def test_a_file_too_large_for_the_disk_is_one_line(tmp_path):
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    process = start(tmp_path / "run", preexec_fn=limit)
+    _, errors = process.communicate(timeout=120)
+    lines = [line for line in errors.decode().splitlines() if "compiling" not in line]
+    assert process.returncode == 2, errors
+    assert len(lines) == 1
+    assert "cannot write" in lines[0]
+
+
+def test_tensorboard_gets_the_metrics(tmp_path):
+    pytest.importorskip("tensorboard")
+    process = start(tmp_path / "run", "--tensorboard", "--json")
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert json.loads(output)["recipe"]["epochs"] == 2
+    assert list((tmp_path / "run" / "tensorboard").glob("events*"))
