@@ -28,6 +28,7 @@ from pomp.embedding.decoder import (
     read_token,
     widened,
 )
+from pomp.embedding.graphs import capture
 from pomp.embedding.model import EmbeddingModel
 
 LEAST_ROWS, MOST_ROWS = 64, 16_384
@@ -268,22 +269,8 @@ class _Graph:
     def run(self) -> None:
         """Do the work."""
         if self._graph is None:
-            self._graph = self._capture()
+            self._graph, _ = capture(self._work, self._written)
         self._graph.replay()
-
-    def _capture(self) -> Any:
-        before = [tensor.clone() for tensor in self._written()]
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            self._work()  # compiles the kernels and lets cuBLAS choose, outside the capture
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._work()
-        for tensor, value in zip(self._written(), before, strict=True):
-            tensor.copy_(value)
-        return graph
 
 
 def _padded(weights: Folded) -> Folded:

@@ -1,14 +1,49 @@
-"""Training on a GPU: steps replayed as CUDA graphs, and the switches that make them exact."""
+"""Work on a GPU replayed as CUDA graphs, and the switches that make training exact."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-_WARM_UP = 3  # calls before the capture, which let libraries choose and allocate
+_WARM_UP = 3  # calls of a training step before its capture
+
+Result = TypeVar("Result")
+
+
+def capture(
+    work: Callable[[], Result],
+    changed: Callable[[], Sequence[Tensor]],
+    *,
+    warm_up: int = 1,
+    pool: Any = None,
+) -> tuple[Any, Result]:
+    """Capture work on fixed tensors as a CUDA graph, and leave them as they were.
+
+    Args:
+        work: launches kernels; what it returns is where each replay writes.
+        changed: lists what it writes to and others read; it may list more after the first call.
+        warm_up: calls before the capture, which compile kernels and let libraries choose.
+        pool: memory shared with another graph that is never replayed at the same time.
+    """
+    before = [tensor.clone() for tensor in changed()]
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(warm_up):
+            work()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool):
+        result = work()
+    after = changed()
+    for tensor, value in zip(after, before, strict=False):
+        tensor.copy_(value)
+    for tensor in after[len(before) :]:  # state that came into being on the way
+        tensor.zero_()
+    return graph, result
 
 
 class Replayed:
@@ -40,22 +75,10 @@ class Replayed:
 
     def _capture(self, inputs: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...], Tensor]:
         held = tuple(tensor.clone() for tensor in inputs)
-        before = [tensor.clone() for tensor in self._changed()]
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(_WARM_UP):
-                self._function(*held)
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
-            result = self._function(*held)
+        graph, result = capture(
+            lambda: self._function(*held), self._changed, warm_up=_WARM_UP, pool=self._pool
+        )
         self._pool = self._pool or graph.pool()
-        after = self._changed()
-        for tensor, value in zip(after, before, strict=False):
-            tensor.copy_(value)
-        for tensor in after[len(before) :]:  # state that came into being on the way
-            tensor.zero_()
         return graph, held, result
 
 
