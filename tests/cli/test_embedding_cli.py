@@ -5,7 +5,9 @@ import json
 import pytest
 
 from pomp.cli.main import main
+from pomp.embedding.config import ModelConfig, ReinforceConfig, TrainingConfig
 from pomp.embedding.weights import find_weights
+from pomp.errors import ConfigError
 
 
 def call(capsys, *arguments):
@@ -54,20 +56,30 @@ def test_a_dataset_is_the_same_file_every_time(capsys, tmp_path):
     ("arguments", "message"),
     [
         (("embedding", "eval", "nobody"), "unknown embedding 'nobody'"),
-        (("embedding", "eval", "--programs", "0"), "--programs must be at least 1"),
-        (("embedding", "eval", "--seed", "-1"), "--seed not negative"),
+        (("embedding", "eval", "--programs", "0"), "--programs must be from 1 to 1,000,000, got 0"),
+        (("embedding", "eval", "--seed", "-1"), "--seed must not be negative, got -1"),
         (("embedding", "info", "missing.safetensors"), "does not exist"),
         (("embedding", "dataset", "--out", "no/such/file"), "there is no folder"),
-        (("embedding", "dataset", "--out", "x", "--train", "-5"), "must not be negative"),
-        (("embedding", "dataset", "--out", "x", "--max-tokens", "99"), "max_tokens must be in"),
-        (("embedding", "dataset", "--out", "x", "--walls", "2"), "probabilities"),
+        (("embedding", "dataset", "--out", "x", "--train", "-5"), "train must be from 0"),
+        (
+            ("embedding", "dataset", "--out", "x", "--max-tokens", "99"),
+            "max_tokens must be from 5 to 45",
+        ),
+        (
+            ("embedding", "dataset", "--out", "x", "--walls", "2"),
+            "walls must be from 0 to 1, got 2",
+        ),
         (("embedding", "train", "--out", "x", "--minutes", "0"), "--minutes must be positive"),
         (("embedding", "train", "--out", "x", "--data", "missing"), "does not exist"),
         (("embedding", "train", "--out", "x", "--resume"), "holds no training run"),
         (("embedding", "train", "--out", "x", "--device", "cuda"), "cuda"),
+        (("embedding", "dataset", "--out", "/dev/full"), "no regular file"),
+        (("embedding", "train", "--out", "x", "--minutes", "nan"), "--minutes must be positive"),
+        (("plot", "embedding", "space", "--out", "picture"), "a picture's name ends in"),
+        (("plot", "embedding", "interpolation", "--out", "x.png"), "takes --json, not --out"),
         (("plot", "embedding", "curves"), "need a training's folder"),
         (("plot", "embedding", "curves", "nowhere"), "holds no metrics"),
-        (("plot", "embedding", "space", "--programs", "1"), "--programs must be at least 3"),
+        (("plot", "embedding", "space", "--programs", "1"), "--programs must be from 3"),
         (("plot", "embedding", "interpolation", "--between", "DEF run", "DEF"), "expected"),
     ],
 )
@@ -103,17 +115,35 @@ def test_an_interpolation_is_printed(capsys):
     assert [round(point["share"], 2) for point in points] == [0, 0.33, 0.67, 1]
 
 
-def test_a_picture_that_cannot_be_written_is_told(capsys, tmp_path):
-    out = str(tmp_path / "picture.docx")
-    status, _, errors = call(
-        capsys, "plot", "embedding", "space", "paper", "--programs", "5", "--out", out
-    )
-    assert status == 2
-    assert "cannot write" in errors
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"learning_rate": float("nan")},
+        {"learning_rate": -1.0},
+        {"epochs": 0},
+        {"epochs": 1.5},
+        {"seed": -1},
+        {"reinforce": {"decay_updates": 0}},
+        {"reinforce": {"clip": -1.0}},
+        {"reinforce": {"batch": 10, "minibatches": 3}},
+        {"model": {"width": 10_000_000}},
+        {"model": {"vocabulary": "klingon"}},
+        {"model": {"noise": float("nan")}},
+    ],
+)
+def test_settings_that_cannot_be_are_refused_with_name_and_value(values):
+    nested = {"reinforce": ReinforceConfig, "model": ModelConfig}
+    with pytest.raises(ConfigError, match=r"got|multiple"):
+        TrainingConfig(
+            **{
+                name: nested[name](**value) if name in nested else value
+                for name, value in values.items()
+            }
+        )
 
 
 def test_the_weights_folder_can_be_named(capsys, tmp_path):
     (tmp_path / "weights.safetensors").write_bytes(find_weights("paper").read_bytes())
     status, output, _ = call(capsys, "embedding", "info", str(tmp_path))
     assert status == 0
-    assert "35,000 programs" in output
+    assert "35,000 of" in output

@@ -9,7 +9,7 @@ import torch
 import pomp
 from pomp.bench.decode import decode_naively
 from pomp.embedding.config import HPRL_MODEL, DatasetConfig, ModelConfig, from_json
-from pomp.embedding.dataset import draw_fresh, make_dataset
+from pomp.embedding.dataset import draw_fresh
 from pomp.embedding.decoder import squash
 from pomp.embedding.evaluate import compare_tokens, evaluate, imitate
 from pomp.embedding.files import read_arrays, write_arrays
@@ -104,6 +104,11 @@ def test_encoding_does_not_depend_on_the_batch(space, fresh):
     assert (space.encode(fresh.ids[3:4]) == whole[3:4]).all()
 
 
+def test_views_of_arrays_are_decoded_too(space):
+    latents = np.random.default_rng(5).normal(size=(6, 256))
+    assert (space.decode(latents[::-1]) == space.decode(latents.astype(np.float32))[::-1]).all()
+
+
 def test_no_latents_and_no_programs_are_fine(space):
     assert space.decode(np.zeros((0, 256))).shape == (0, 46)
     assert space.encode([]).shape == (0, 256)
@@ -124,6 +129,10 @@ def test_tanh_is_right_to_the_rounding_of_float32():
         (np.zeros(256), "shape"),
         (np.full((2, 256), np.nan), "finite"),
         (np.full((2, 256), np.inf), "finite"),
+        (None, "real numbers"),
+        (["a"], "real numbers"),
+        ([[1.0], [1.0, 2.0]], "real numbers"),
+        (np.zeros((2, 256), complex), "real numbers"),
     ],
 )
 def test_bad_latents_are_refused(space, latents, message):
@@ -134,6 +143,9 @@ def test_bad_latents_are_refused(space, latents, message):
 def test_what_is_no_program_is_not_encoded(space):
     with pytest.raises(ProgramSyntaxError):
         space.encode(["DEF run m( m)"])
+    for odd in (None, [None], [5], 3):
+        with pytest.raises(ConfigError, match="a list of texts or trees"):
+            space.encode(odd)
     with pytest.raises(ConfigError, match="put brackets"):
         space.encode(WALK)
     with pytest.raises(ConfigError, match="at most 46 tokens, got 64"):
@@ -166,6 +178,13 @@ def test_weights_of_another_shape_or_vocabulary_are_refused(tmp_path):
     write_arrays(tmp_path / "no.safetensors", arrays, {**header, "format": 99})
     with pytest.raises(DataFileError, match="format 99"):
         Embedding.load(str(tmp_path / "no.safetensors"))
+    write_arrays(tmp_path / "bare.safetensors", arrays, {**header, "card": None})
+    with pytest.raises(DataFileError, match="no card"):
+        Embedding.load(str(tmp_path / "bare.safetensors"))
+    broken = {name: np.full_like(array, np.nan) for name, array in arrays.items()}
+    write_arrays(tmp_path / "nan.safetensors", broken, header)
+    with pytest.raises(DataFileError, match="not finite"):
+        Embedding.load(str(tmp_path / "nan.safetensors"))
     write_arrays(tmp_path / "odd.safetensors", arrays, {**header, "model": {"latent": "many"}})
     with pytest.raises(DataFileError, match="does not describe its model"):
         Embedding.load(str(tmp_path / "odd.safetensors"))
@@ -198,15 +217,14 @@ def test_the_hprl_model_saves_loads_and_decodes(tmp_path):
 
 
 def test_token_accuracy_counts_the_program_and_what_was_generated_too_much():
-    dataset = make_dataset(DatasetConfig(train=1, validation=0, test=0))
-    pad = dataset.vocabulary.pad
+    pad = 50
     ids = np.full((3, 44), pad, np.uint8)
     ids[:, :6] = [0, 1, 2, 4, 4, 3]  # DEF run m( move move m)
     generated = np.full((3, 45), pad, np.uint8)
     generated[0, :5] = [1, 2, 4, 4, 3]  # right
     generated[1, :4] = [1, 2, 4, 3]  # too short: one token wrong, one missing
     generated[2, :6] = [1, 2, 4, 4, 4, 3]  # too long: wrong, one too many, its end
-    right, share = compare_tokens(generated, ids, dataset)
+    right, share = compare_tokens(generated, ids, pad)
     assert right.tolist() == [True, False, False]
     assert share.tolist() == pytest.approx([1.0, 3 / 5, 5 / 7])
 

@@ -199,6 +199,25 @@ def test_a_training_the_dataset_is_not_made_for_is_refused(tmp_path, dataset, co
         trainer_of(tmp_path / "run", dataset, config)
 
 
+def test_a_training_that_diverges_says_so(tmp_path, dataset):
+    trainer = trainer_of(tmp_path / "run", dataset)
+    for weight in trainer.model.parameters():
+        weight.data.fill_(np.nan)
+    with pytest.raises(ConfigError, match="diverged in epoch 1"):
+        advance(trainer)
+
+
+def test_a_stop_during_validation_is_heeded(tmp_path, dataset, straight):
+    folder = tmp_path / "run"
+    trainer = trainer_of(folder, dataset)
+    advance(trainer, 4)
+    asked = iter([False, True])
+    assert not trainer.run(lambda: next(asked), lambda standing: None)
+    assert trainer.position.epoch == 0
+    assert advance(trainer_of(folder, dataset, resume=True))
+    assert_equal(weights_of(folder), weights_of(straight))
+
+
 def test_the_learning_rate_falls_in_steps_or_like_a_cosine(tmp_path, dataset):
     trainer = trainer_of(tmp_path / "run", dataset, replace(CONFIG, epochs=100))
     rates = []
@@ -214,10 +233,13 @@ def test_the_learning_rate_falls_in_steps_or_like_a_cosine(tmp_path, dataset):
 # As a command: signals, and a limit on the size of files.
 
 
-def start(folder, *more, **options):
+def start(folder, *flags, more=(), **options):
     command = [sys.executable, "-m", "pomp", "embedding", "train", "--out", str(folder)]
     return subprocess.Popen(
-        [*command, *more, *ARGUMENTS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+        [*command, *flags, *ARGUMENTS, *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
     )
 
 
@@ -246,6 +268,10 @@ def test_ctrl_c_and_kill_lose_nothing(tmp_path, straight):
     output, _ = again.communicate(timeout=60)
     assert again.returncode == 0
     assert b"was finished before" in output
+    other = start(folder, "--resume", more=["--training.seed", "7"])
+    _, errors = other.communicate(timeout=60)
+    assert other.returncode == 2
+    assert b"training.seed (0 before, 7 now)" in errors
 
 
 def test_a_file_too_large_for_the_disk_is_one_line(tmp_path):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pomp.dsl.grammar import published_mask
-from pomp.embedding.config import MAX_GENERATED, DatasetConfig, from_json
+from pomp.embedding.config import MAX_GENERATED, PAPER
 from pomp.embedding.dataset import make_dataset
 from pomp.embedding.model import LOWEST, EmbeddingModel
 from pomp.embedding.space import Embedding
@@ -32,10 +32,9 @@ class DecodeSpeed:
 
 
 def measure_decode(device: str) -> list[DecodeSpeed]:
-    """Decode the test split's programs with the default weights; on the CPU on one thread."""
+    """Decode the paper's test split with the default weights; on the CPU on one thread."""
     embedding = Embedding.load(device=device)
-    data = {key: value for key, value in embedding.card["data"].items() if key != "draws"}
-    test = make_dataset(from_json(DatasetConfig, data)).split("test")
+    test = make_dataset(PAPER.dataset).split("test")
     latents = torch.from_numpy(embedding.encode(test.ids)).to(embedding.device)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -108,7 +108,7 @@ class Bench:
             rate, naive = speed.programs_per_second, speed.naive_programs_per_second
             beside = f"{naive:>12,.0f} {rate / naive:>7.1f}x" if naive else ""
             lines.append(f"{speed.batch:>10} {rate:>12,.0f} {speed.milliseconds:>9.2f} ms {beside}")
-        lines.append("greedy decoding of the test split's programs, tokens brought to the CPU")
+        lines.append("greedy decoding of the paper's test split, tokens brought to the CPU")
         return {"decode": [asdict(speed) for speed in speeds]}, lines
 
     def _env(self) -> tuple[dict[str, Any], list[str]]:

@@ -3,6 +3,8 @@
 import json
 import signal
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,14 +37,10 @@ class EmbeddingDataset:
 
     def run(self) -> int:
         """Write the file."""
-        from pomp.embedding.dataset import PUBLISHED, describe, make_dataset, save_dataset
-
         path = check_output(self.out)
-        progress = Progress("programs", self.config.programs)
-        try:
-            dataset = make_dataset(self.config, lambda found: progress.step(parts=found))
-        finally:
-            progress.close()
+        from pomp.embedding.dataset import REFERENCE, describe, save_dataset
+
+        dataset = _make(self.config)
         save_dataset(dataset, path)
         found: dict[str, Any] = {"programs": len(dataset), "draws": dataset.draws}
         found |= {"bytes": path.stat().st_size}
@@ -53,11 +51,13 @@ class EmbeddingDataset:
             return 0
         print(f"{self.out}: {len(dataset)} of {dataset.draws} drawn programs, {found['bytes']} B")
         if self.stats:
-            print(f"{'':<24} {'here':>10} {'published':>10}")
+            is_leaps = self.config.vocabulary == "leaps"
+            print(f"{'':<24} {'here':>10} {'reference' if is_leaps else '':>10}")
             for name, value in found["stats"].items():
-                print(f"{name:<24} {value:>10.4g} {PUBLISHED[name]:>10.4g}")
-            print("shares and lengths after the filters rise with the number of draws: short")
-            print("programs are drawn early and only once; the published ones are of few draws")
+                beside = f" {REFERENCE[name]:>10.4g}" if is_leaps else ""
+                print(f"{name:<24} {value:>10.4g}{beside}")
+            print("after the filters, lengths and shares depend on the number of draws: short")
+            print("programs are drawn early and counted once; the reference is of about 30,000")
         return 0
 
 
@@ -89,43 +89,63 @@ class EmbeddingTrain:
         import torch
 
         from pomp._cuda import check_device
-        from pomp.embedding.checkpoint import check_new, finished_card, read_config
-        from pomp.embedding.dataset import load_dataset, make_dataset
-        from pomp.embedding.train import Trainer
+        from pomp.embedding.checkpoint import check_config, check_new, finished_card
+        from pomp.embedding.train import Trainer, check_fit, describe_run
 
-        if self.minutes is not None and self.minutes <= 0:
+        if self.minutes is not None and not self.minutes > 0:
             raise ConfigError(f"--minutes must be positive, got {self.minutes}")
-        folder = Path(self.out)
-        if self.resume and (card := finished_card(folder)):
-            return self._report(folder, card, "was finished before")
         check_device(self.device)
+        folder, training = Path(self.out), self.recipe.training
+        given = self._load()
+        data = given.config if given else self.recipe.dataset
         if self.resume:
-            read_config(folder)
+            check_config(folder, describe_run(training, data))
+            if card := finished_card(folder):
+                return self._report(folder, card, "was finished before")
         else:
             check_new(folder)
-        dataset = load_dataset(Path(self.data)) if self.data else make_dataset(self.recipe.dataset)
-        trainer = Trainer(self.recipe.training, dataset, folder, torch.device(self.device))
+        check_fit(training, data)
+        trainer = Trainer(training, given or _make(data), folder, torch.device(self.device))
         if self.resume:
             trainer.resume()
         else:
             trainer.begin()
-        log = _tensorboard(folder) if self.tensorboard else None
-        progress = Progress("training", self.recipe.training.epochs)
+        log = _tensorboard(folder) if self.tensorboard else lambda metrics: None
+        progress = Progress("training", training.epochs)
         with _stopping(self.minutes) as stop:
             try:
                 is_done = trainer.run(
-                    stop,
-                    lambda at: progress.share(at.epoch, at.done, at.line),
-                    log or (lambda metrics: None),
+                    stop, lambda at: progress.share(at.epoch, at.done, at.line), log
                 )
             finally:
                 progress.close()
         if not is_done:
-            position = trainer.position
-            print(f"stopped in epoch {position.epoch + 1}; go on with --resume")
-            return 130
-        card = trainer.finish(_provenance(self.device))
+            return self._stopped(trainer.position.epoch, was_asked=stop.was_asked)
+        progress = Progress("testing", data.test)
+        try:
+            card = trainer.finish(_provenance(self.device), lambda n: progress.step(parts=n))
+        finally:
+            progress.close()
         return self._report(folder, card, "finished")
+
+    def _load(self) -> Any:
+        """The dataset of --data, if there is one."""
+        if self.data is None:
+            return None
+        from pomp.embedding.dataset import load_dataset
+
+        dataset = load_dataset(Path(self.data))
+        if self.recipe.dataset not in (PAPER.dataset, BEST.dataset, dataset.config):
+            raise ConfigError("--data and --dataset.* contradict each other; give one of them")
+        return dataset
+
+    def _stopped(self, epoch: int, *, was_asked: bool) -> int:
+        """A training that is not finished: 130 after Ctrl-C, 0 after --minutes."""
+        if self.json:
+            print(json.dumps({"finished": False, "epoch": epoch}))
+        else:
+            print(f"stopped in epoch {epoch + 1}; go on with --resume and the same settings")
+        return 130 if was_asked else 0
 
     def _report(self, folder: Path, card: dict[str, Any], how: str) -> int:
         if self.json:
@@ -147,9 +167,9 @@ class EmbeddingInfo:
 
     def run(self) -> int:
         """Print the cards."""
-        from pomp.embedding.weights import find_weights, load_weights, shipped_names
+        from pomp.embedding.weights import data_of, find_weights, load_weights, shipped_names
 
-        names = [self.name] if self.name else shipped_names()
+        names = shipped_names() if self.name is None else [self.name]
         trained = {name: load_weights(find_weights(name)) for name in names}
         if self.json:
             cards = {
@@ -159,16 +179,18 @@ class EmbeddingInfo:
             print(json.dumps(cards))
             return 0
         for name, one in trained.items():
-            card, counts = one.card, one.model.parameter_counts()
+            model, count = one.model.config, one.model.parameter_counts()["total"]
             is_default = " (the default)" if [name] == shipped_names()[:1] else ""
-            print(f"{name}{is_default}: {counts['total']:,} parameters")
-            data, recipe = card.get("data", {}), card.get("recipe", {})
-            if data:
-                print(f"  data      {data['train']:,} programs, up to {data['max_tokens']} tokens")
-                print(f"  recipe    {recipe['epochs']} epochs, epoch {card['epoch'] + 1} kept")
-                print(f"  made      {card.get('commit')}, {card.get('hardware')}")
-                print(f"  took      {card['wall_seconds']:.0f} s")
-            _print_metrics(card.get("test", {}), "  test      ")
+            print(
+                f"{name}{is_default}: {model.vocabulary}, latent {model.latent}, {count:,} weights"
+            )
+            if "data" in one.card:
+                data, draws = data_of(one.card)
+                print(f"  data         {data.train:,} of {draws:,} drawn programs to learn from")
+            for fact in ("recipe", "epoch", "commit", "hardware", "wall_seconds"):
+                if fact in one.card:
+                    print(f"  {fact:<12} {_shown(one.card[fact])}")
+            _print_metrics(one.card.get("test"), "  test         ")
         return 0
 
 
@@ -193,23 +215,22 @@ class EmbeddingEval:
         """Print the measures."""
         import numpy as np
 
-        from pomp.embedding.config import from_json
-        from pomp.embedding.dataset import draw_fresh, make_dataset
+        from pomp.embedding.dataset import draw_fresh
         from pomp.embedding.evaluate import evaluate
         from pomp.embedding.space import Embedding
+        from pomp.embedding.weights import data_of
 
-        if self.programs < 1 or self.seed < 0:
-            raise ConfigError("--programs must be at least 1, --seed not negative")
+        if not 1 <= self.programs <= 1_000_000:
+            raise ConfigError(f"--programs must be from 1 to 1,000,000, got {self.programs}")
+        if self.seed < 0:
+            raise ConfigError(f"--seed must not be negative, got {self.seed}")
         embedding = Embedding.load(self.name, self.device)
-        data = embedding.card.get("data")
-        if not data:
-            raise ConfigError("these weights do not say what they were trained on: no card")
-        config = from_json(DatasetConfig, {key: data[key] for key in data if key != "draws"})
+        config, draws = data_of(embedding.card)
         if self.split == "test":
-            whole = make_dataset(config).split("test")
+            whole = _make(config).split("test")
             dataset = whole.take(np.arange(min(self.programs, len(whole))))
         else:
-            dataset = draw_fresh(config, self.programs, self.seed, draws=data["draws"])
+            dataset = draw_fresh(config, self.programs, self.seed, draws=draws)
         progress = Progress("programs", len(dataset))
         try:
             found = evaluate(embedding, dataset, self.seed, lambda n: progress.step(parts=n))
@@ -230,28 +251,62 @@ Embedding = (
 )
 
 
-def _print_metrics(metrics: dict[str, float], indent: str = "") -> None:
-    if metrics:
-        shown = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-        print(f"{indent}{shown}")
+def _make(config: DatasetConfig) -> Any:
+    """Make a dataset, with progress."""
+    from pomp.embedding.dataset import make_dataset
+
+    progress = Progress("programs", config.programs)
+    try:
+        return make_dataset(config, lambda found: progress.step(parts=found))
+    finally:
+        progress.close()
+
+
+def _shown(fact: Any) -> str:
+    """A fact of a card in a line."""
+    if not isinstance(fact, dict):
+        return str(fact)
+    plain = {name: value for name, value in fact.items() if not isinstance(value, dict)}
+    return ", ".join(f"{name} {value}" for name, value in plain.items())
+
+
+_MEASURES = (
+    *("program_accuracy", "token_accuracy", "action_accuracy", "demo_accuracy"),
+    *("parse_rate", "smoothness"),
+)
+
+
+def _print_metrics(metrics: Any, indent: str = "") -> None:
+    if isinstance(metrics, dict):
+        shown = [f"{name} {metrics[name]:.4f}" for name in _MEASURES if name in metrics]
+        print(f"{indent}{', '.join(shown)}")
+
+
+class _Stop:
+    """Says whether to stop: after some time, or at the first Ctrl-C; the second one interrupts."""
+
+    def __init__(self, minutes: float | None) -> None:
+        self.was_asked = False
+        self._end = None if minutes is None else time.monotonic() + 60 * minutes
+
+    def ask(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        if self.was_asked:
+            raise KeyboardInterrupt
+        self.was_asked = True
+        print("\npomp: stopping after this step; once more interrupts", file=sys.stderr)
+
+    def __call__(self) -> bool:
+        return self.was_asked or (self._end is not None and time.monotonic() > self._end)
 
 
 @contextmanager
-def _stopping(minutes: float | None) -> Iterator[Any]:
-    """A function that says whether to stop: after some time, or at the first Ctrl-C."""
-    import time
-
-    asked: list[int] = []
-    end = None if minutes is None else time.monotonic() + 60 * minutes
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(number)
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+def _stopping(minutes: float | None) -> Iterator[_Stop]:
+    """Let signals stop a loop between two steps."""
+    stop = _Stop(minutes)
+    before = {number: signal.signal(number, stop.ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: bool(asked) or (end is not None and time.monotonic() > end)
+        yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

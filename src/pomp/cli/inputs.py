@@ -61,8 +61,9 @@ def check_output(path: str) -> Path:
     folder = file.parent
     if not folder.is_dir():
         raise OutputError(f"cannot write '{path}': there is no folder '{folder}'; make it first")
-    if file.is_dir():
-        raise OutputError(f"cannot write '{path}': it is a folder; name a file")
+    if file.exists() and not file.is_file():
+        what = "a folder" if file.is_dir() else "no regular file"
+        raise OutputError(f"cannot write '{path}': it is {what}; name a file")
     if not os.access(folder, os.W_OK) or (file.exists() and not os.access(file, os.W_OK)):
         raise OutputError(f"cannot write '{path}': permission denied")
     return file

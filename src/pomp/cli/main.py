@@ -38,7 +38,7 @@ _DESCRIPTION = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Parse, run, exit: 0 done, 1 a check failed, 2 bad input."""
+    """Parse, run, exit: 0 done, 1 a check failed, 2 bad input, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:
         print(f"pomp {__version__}")
@@ -59,6 +59,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"pomp: {error}", file=sys.stderr)
         status = 2
     except KeyboardInterrupt:
+        print("pomp: interrupted", file=sys.stderr)
         status = 130
     except BrokenPipeError:  # the reader has seen enough
         _drop_output()

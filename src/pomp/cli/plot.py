@@ -10,6 +10,7 @@ from tyro.conf import Positional
 from pomp.cli.inputs import check_output, read_program
 from pomp.errors import ConfigError, DataFileError, OutputError
 
+_SUFFIXES = (".png", ".svg", ".pdf")
 _ENDS = (
     "DEF run m( WHILE c( frontIsClear c) w( move w) putMarker m)",
     "DEF run m( REPEAT R=4 r( turnLeft move r) pickMarker m)",
@@ -42,14 +43,23 @@ class Plot:
 
     def run(self) -> int:
         """Draw or print."""
-        if self.programs < 3 or self.steps < 2 or self.seed < 0:
-            raise ConfigError("--programs must be at least 3, --steps 2, --seed not negative")
+        ranges = {"programs": (3, 20_000), "steps": (2, 1000), "seed": (0, 1 << 62)}
+        for name, (low, high) in ranges.items():
+            if not low <= getattr(self, name) <= high:
+                got = getattr(self, name)
+                raise ConfigError(f"--{name} must be from {low} to {high}, got {got}")
         if self.what == "interpolation":
+            if self.out:
+                raise ConfigError("an interpolation is printed: it takes --json, not --out")
             return self._interpolate()
-        figure = self._space() if self.what == "space" else self._curves()
-        path = self.out or f"embedding-{self.what}.png"
-        _save(figure, check_output(path))
-        print(path)
+        if self.json:
+            raise ConfigError(f"{self.what} is a picture: it takes --out, not --json")
+        name = self.out or f"embedding-{self.what}.png"
+        path = check_output(name)
+        if path.suffix not in _SUFFIXES:
+            raise ConfigError(f"a picture's name ends in {', '.join(_SUFFIXES)}, got '{name}'")
+        _save(self._space() if self.what == "space" else self._curves(), path)
+        print(name)
         return 0
 
     def _interpolate(self) -> int:
@@ -69,19 +79,14 @@ class Plot:
         return 0
 
     def _space(self) -> Any:
-        from pomp.embedding.config import DatasetConfig, from_json
         from pomp.embedding.dataset import draw_fresh
         from pomp.embedding.space import Embedding
         from pomp.embedding.survey import map_space
-        from pomp.embedding.weights import find_weights
+        from pomp.embedding.weights import data_of, find_weights
 
         figure, (ax,) = _figure(1)
         embedding = Embedding.load(self.source)
-        data = dict(embedding.card.get("data") or {})
-        if not data:
-            raise ConfigError("these weights do not say what they were trained on: no card")
-        draws = data.pop("draws")
-        config = from_json(DatasetConfig, data)
+        config, draws = data_of(embedding.card)
         dataset = draw_fresh(config, self.programs, self.seed, draws=draws)
         from pomp.plots.embedding import draw_space
 

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pomp._numba import kernel
-from pomp.dsl.grammar import RETURN, published_mask
+from pomp.dsl.grammar import ILLEGAL, published_mask
 from pomp.dsl.vocabulary import Vocabulary
 from pomp.embedding.config import MAX_GENERATED
 from pomp.embedding.dataset import SIZE, Dataset
+from pomp.embedding.decoder import read_token
 from pomp.embedding.demonstrations import random_worlds
 from pomp.embedding.model import NO_OP
 from pomp.karel.lanes import WALL_PLANE
@@ -187,28 +188,23 @@ def grammar_states(ids: NDArray[np.uint8], vocabulary: Vocabulary) -> NDArray[np
     """The mask's state after each token but the last: `[B, L]` to `[B, L - 1]` uint8."""
     automaton = published_mask(vocabulary)
     states = np.zeros((len(ids), ids.shape[1] - 1), np.uint8)
-    stack = np.zeros(ids.shape[1] + 1, np.int16)
-    _read_prefixes(ids, automaton.goto, automaton.push, automaton.start, stack, states)
+    stack, height = np.zeros((1, ids.shape[1] + 1), np.int16), np.zeros(1, np.int16)
+    state = np.zeros(1, np.int16)
+    goto, push, start = automaton.goto, automaton.push, automaton.start
+    _read_prefixes(ids, goto, push, start, state, stack, height, states)
     return states
 
 
 @kernel
-def _read_prefixes(ids, goto, push, start, stack, states):
+def _read_prefixes(ids, goto, push, start, state, stack, height, states):
     """Let the grammar read every row; a token it does not know there leaves it where it is."""
     for row in range(len(ids)):
-        state, height = np.int64(start), 0
+        state[0], height[0] = start, 0
         for place in range(states.shape[1]):
             token = np.int64(ids[row, place])
-            following = np.int64(goto[state, token])
-            if push[state, token] >= 0:
-                stack[height] = push[state, token]
-                height += 1
-            if following == RETURN:
-                height -= 1
-                following = np.int64(stack[height])
-            if following >= 0:
-                state = following
-            states[row, place] = state
+            if goto[state[0], token] != ILLEGAL:
+                read_token(0, token, goto, push, state, stack, height)
+            states[row, place] = state[0]
 
 
 def _replay(dataset: Dataset) -> tuple[NDArray[np.uint8], NDArray[np.int16]]:

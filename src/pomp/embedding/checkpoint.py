@@ -102,6 +102,8 @@ def load_state(
     Raises:
         DataFileError: the checkpoint is damaged.
     """
+    for draft in folder.glob(f".{STATE_FILE}.*"):  # left by a process that was killed
+        draft.unlink(missing_ok=True)
     path = folder / STATE_FILE
     if not path.exists():
         return None
@@ -109,7 +111,7 @@ def load_state(
     try:
         return _put(arrays, model, optimisers), header
     except (KeyError, RuntimeError, ValueError) as error:
-        raise DataFileError(f"'{path}' is damaged ({error}); begin again") from error
+        raise DataFileError(f"'{path}' is no checkpoint of this run; begin again") from error
 
 
 def _put(
@@ -136,20 +138,31 @@ def _put(
 
 
 def add_metrics(folder: Path, metrics: dict[str, Any]) -> None:
-    """Add an epoch's line."""
-    with (folder / METRICS_FILE).open("a") as file:
-        file.write(json.dumps(metrics) + "\n")
+    """Add an epoch's line.
+
+    Raises:
+        OutputError: there is no room, or the folder cannot be written.
+    """
+    path = folder / METRICS_FILE
+    try:
+        with path.open("a") as file:
+            file.write(json.dumps(metrics) + "\n")
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error.strerror or error}") from error
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The metrics of a run's epochs; a line that was cut short is left out."""
+    """The metrics of a run's epochs, up to the first line that is damaged or cut short."""
     path = folder / METRICS_FILE
     lines = []
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
         try:
-            lines.append(json.loads(line))
+            metrics = json.loads(line)
         except ValueError:
             break
+        if not isinstance(metrics, dict) or not {"epoch", "train", "validation"} <= set(metrics):
+            break
+        lines.append(metrics)
     return lines
 
 
@@ -157,7 +170,10 @@ def cut_metrics(folder: Path, epochs: int) -> None:
     """Leave only the first epochs' lines."""
     kept = [line for line in read_metrics(folder) if line["epoch"] < epochs]
     text = "".join(json.dumps(line) + "\n" for line in kept)
-    write_atomically(folder / METRICS_FILE, text.encode())
+    try:
+        write_atomically(folder / METRICS_FILE, text.encode())
+    except OSError as error:
+        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from error
 
 
 def finished_card(folder: Path) -> dict[str, Any] | None:

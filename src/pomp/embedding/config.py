@@ -9,8 +9,24 @@ MAX_GENERATED = 45
 """Tokens a decoder generates after `DEF`."""
 
 VOCABULARIES = ("leaps", "hprl")
+MOST_PROGRAMS, MOST_SEED = 100_000_000, (1 << 63) - 1
 
 Config = TypeVar("Config")
+
+
+def _check_range(name: str, value: float, low: float, high: float) -> None:
+    """Refuse a number outside a range, and NaN."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise ConfigError(f"{name} must be from {low:g} to {high:g}, got {value}")
+
+
+def _check_whole(config: object, **ranges: tuple[int, int]) -> None:
+    """Refuse fields that are not whole numbers within their ranges."""
+    for name, (low, high) in ranges.items():
+        value = getattr(config, name)
+        if not isinstance(value, int):
+            raise ConfigError(f"{name} must be a whole number, got {value}")
+        _check_range(name, value, low, high)
 
 
 def _check_choice(name: str, value: object, known: tuple[object, ...]) -> None:
@@ -54,18 +70,15 @@ class DatasetConfig:
 
     def __post_init__(self) -> None:
         _check_choice("vocabulary", self.vocabulary, VOCABULARIES)
-        if min(self.train, self.validation, self.test) < 0 or self.programs < 1:
-            raise ConfigError("train, validation and test must not be negative, nor all zero")
-        if self.seed < 0:
-            raise ConfigError(f"a seed is a whole number, not negative, got {self.seed}")
-        if not 5 <= self.max_tokens <= MAX_GENERATED:
-            raise ConfigError(f"max_tokens must be in 5..{MAX_GENERATED}, got {self.max_tokens}")
-        if not 1 <= self.demonstrations <= self.trials:
-            raise ConfigError("demonstrations must be at least 1 and at most trials")
-        if not 1 <= self.least_states <= self.most_states <= 200:
-            raise ConfigError("least_states must be at least 1, most_states no less, and up to 200")
-        if not (0 <= self.walls <= 1 and 0 <= self.markers <= 1):
-            raise ConfigError("walls and markers are probabilities, from 0 to 1")
+        splits = dict.fromkeys(("train", "validation", "test"), (0, MOST_PROGRAMS))
+        _check_whole(self, **splits, seed=(0, MOST_SEED), max_tokens=(5, MAX_GENERATED))
+        _check_whole(self, max_depth=(0, 100), max_nesting=(0, 100), trials=(1, 1_000_000))
+        _check_whole(self, demonstrations=(1, min(1000, self.trials)))
+        _check_whole(self, most_states=(1, 200), least_states=(1, self.most_states))
+        _check_range("walls", self.walls, 0, 1)
+        _check_range("markers", self.markers, 0, 1)
+        if self.programs < 1:
+            raise ConfigError("train, validation and test are all 0: nothing to make")
 
     @property
     def programs(self) -> int:
@@ -95,10 +108,9 @@ class ModelConfig:
     def __post_init__(self) -> None:
         _check_choice("vocabulary", self.vocabulary, VOCABULARIES)
         _check_choice("channels", self.channels, (8, 16))
-        if min(self.latent, self.width, self.policy_width) < 1:
-            raise ConfigError("latent, width and policy_width must be at least 1")
-        if self.noise < 0:
-            raise ConfigError(f"noise must not be negative, got {self.noise}")
+        sizes = dict.fromkeys(("latent", "width", "policy_width"), (1, 4096))
+        _check_whole(self, **sizes)
+        _check_range("noise", self.noise, 0, 1000)
 
 
 HPRL_MODEL = ModelConfig(
@@ -141,12 +153,16 @@ class ReinforceConfig:
     """States of the original's behaviour at most."""
 
     def __post_init__(self) -> None:
-        if self.batch < 2 or self.minibatches < 1 or self.batch % self.minibatches:
-            raise ConfigError("reinforce: batch must be a multiple of minibatches, at least 2")
-        if not (0 <= self.walls <= 1 and 1 <= self.most_states <= 200):
-            raise ConfigError("reinforce: walls is a probability, most_states in 1..200")
-        if not 1 <= self.states <= self.trials:
-            raise ConfigError("reinforce: states must be at least 1 and at most trials")
+        _check_whole(self, batch=(2, MOST_PROGRAMS), minibatches=(1, self.batch))
+        _check_whole(self, decay_updates=(1, 10**12), trials=(1, 1_000_000))
+        _check_whole(self, states=(1, min(1000, self.trials)), most_states=(1, 200))
+        for name in ("start_accuracy", "entropy", "kl"):
+            _check_range(name, getattr(self, name), 0, 1000)
+        for name in ("learning_rate", "adam_epsilon", "clip"):
+            _check_range(name, getattr(self, name), 1e-30, 1000)
+        _check_range("walls", self.walls, 0, 1)
+        if self.batch % self.minibatches:
+            raise ConfigError(f"batch, {self.batch}, must be a multiple of {self.minibatches}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,10 +190,11 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         _check_choice("schedule", self.schedule, ("steps", "cosine"))
-        if min(self.epochs, self.batch, self.demonstrations) < 1:
-            raise ConfigError("epochs, batch and demonstrations must be at least 1")
-        if self.learning_rate <= 0 or self.beta < 0 or self.behaviour < 0 or self.seed < 0:
-            raise ConfigError("learning_rate must be positive; beta, behaviour, seed not negative")
+        _check_whole(self, epochs=(1, 1_000_000), batch=(1, MOST_PROGRAMS), seed=(0, MOST_SEED))
+        _check_whole(self, demonstrations=(1, 1000))
+        _check_range("learning_rate", self.learning_rate, 1e-30, 1000)
+        _check_range("beta", self.beta, 0, 1e6)
+        _check_range("behaviour", self.behaviour, 0, 1e6)
 
 
 def to_json(config: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ depends on the machine, so equal configs give equal bytes.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ _FRESH_DRAWS = 30  # draws for each fresh program: one look at the dataset's own
 
 def find_vocabulary(name: str) -> Vocabulary:
     """The dialect of a config."""
-    return HPRL if name == "hprl" else LEAPS
+    return {"leaps": LEAPS, "hprl": HPRL}[name]
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class Dataset:
 
     def take(self, rows: NDArray[np.integer]) -> "Dataset":
         """Some of the programs."""
-        shown = {name: array[rows] for name, array in vars(self.demonstrations).items()}
-        return Dataset(self.config, self.draws, self.ids[rows], Demonstrations(**shown))
+        shown = self.demonstrations.take(rows)
+        return Dataset(self.config, self.draws, self.ids[rows], shown)
 
 
 def make_dataset(
@@ -143,13 +143,16 @@ def draw_fresh(
 def _draw(
     config: DatasetConfig, seed: int, purpose: Purpose, first: int, count: int, threads: int | None
 ) -> NDArray[np.uint8]:
-    sampler = SamplerConfig(
-        max_depth=config.max_depth, max_nesting=config.max_nesting, max_tokens=config.max_tokens
-    )
     return sample_programs(
-        count, seed, sampler, find_vocabulary(config.vocabulary),
+        count, seed, _sampler(config), find_vocabulary(config.vocabulary),
         first=first, purpose=purpose, threads=threads,
     )  # fmt: skip
+
+
+def _sampler(config: DatasetConfig) -> SamplerConfig:
+    return SamplerConfig(
+        max_depth=config.max_depth, max_nesting=config.max_nesting, max_tokens=config.max_tokens
+    )
 
 
 def _keys(ids: NDArray[np.uint8]) -> list[bytes]:
@@ -199,16 +202,12 @@ def _collect(
         barren = 0 if len(chosen) else barren + 1
         if barren == _FREE_TRIES:
             raise DataFileError(f"only {found} of {wanted} programs exist that pass the filters")
-        parts.append((rows[chosen], _take(shown, chosen)))
+        parts.append((rows[chosen], shown.take(chosen)))
         if report:
             report(len(chosen))
     names = vars(parts[0][1])
     joined = {name: np.concatenate([vars(part[1])[name] for part in parts]) for name in names}
     return np.concatenate([part[0] for part in parts]), Demonstrations(**joined), draws
-
-
-def _take(shown: Demonstrations, rows: NDArray[np.integer]) -> Demonstrations:
-    return Demonstrations(*(array[rows] for array in vars(shown).values()))
 
 
 def save_dataset(dataset: Dataset, path: Path) -> None:
@@ -308,7 +307,7 @@ def _unravel(
     return rows
 
 
-PUBLISHED: dict[str, float] = {
+REFERENCE: dict[str, float] = {
     "raw_mean_tokens": 15.3,
     "raw_median_tokens": 15,
     "raw_90th_percentile": 26,
@@ -322,23 +321,21 @@ PUBLISHED: dict[str, float] = {
     "with_control_share": 0.88,
     "mean_states": 4.5,
 }
-"""What an independent re-implementation of the rules measured."""
+"""What an independent re-implementation of the rules measured, for LEAPS's probabilities."""
 
 _RAW_DRAWS = 100_000
 
 
 def describe(dataset: Dataset) -> dict[str, float]:
-    """The same numbers of this dataset and its sampler; see `PUBLISHED`."""
+    """The same numbers of this dataset and its sampler; see `REFERENCE`."""
     config, vocabulary = dataset.config, dataset.vocabulary
-    sampler = SamplerConfig(max_depth=config.max_depth, max_nesting=config.max_nesting)
-    raw = sample_programs(_RAW_DRAWS, config.seed, sampler, vocabulary)
+    free = replace(_sampler(config), max_tokens=SamplerConfig().max_tokens)
+    raw = sample_programs(_RAW_DRAWS, config.seed, free, vocabulary)
     lengths = (raw != vocabulary.pad).sum(axis=1)
     unique = np.unique(raw, axis=0)
     unique_lengths = (unique != vocabulary.pad).sum(axis=1)
     kept = (dataset.ids != vocabulary.pad).sum(axis=1)
-    drawn = sample_programs(dataset.draws, config.seed, SamplerConfig(
-        max_depth=config.max_depth, max_nesting=config.max_nesting, max_tokens=config.max_tokens
-    ), vocabulary)  # fmt: skip
+    drawn = sample_programs(dataset.draws, config.seed, _sampler(config), vocabulary)
     control = vocabulary.encode(("WHILE", "REPEAT", "IF", "IFELSE"))
     values: dict[str, Any] = {
         "raw_mean_tokens": lengths.mean(),

@@ -101,7 +101,8 @@ def _lambert(terms: int) -> tuple[list[float], list[float]]:
 
 _TERMS = 13  # off by at most 4e-7, the rounding of float32, for any argument
 _P, _Q = (tuple(np.float32(value) for value in part) for part in _lambert(_TERMS))
-_ONE, _HALF, _FAR = np.float32(1), np.float32(0.5), np.float32(9)  # tanh 9 is 1 in float32
+assert len(_P) == len(_Q) == 7  # as many as `squash` writes out
+_HALF, _FAR = np.float32(0.5), np.float32(9)  # tanh 9 is 1 in float32
 
 
 @scalar

@@ -51,6 +51,10 @@ class Demonstrations:
     length: NDArray[np.int32]
     found: NDArray[np.int32]
 
+    def take(self, rows: NDArray[np.integer]) -> "Demonstrations":
+        """Those of some of the programs."""
+        return Demonstrations(*(array[rows] for array in vars(self).values()))
+
 
 def random_worlds(walls: float, markers: float = 0.1) -> Setting:
     """The 8x8 worlds that demonstrations start in."""

@@ -1,4 +1,7 @@
-"""How good an embedding is: reconstruction, behaviour, smoothness. Latents are never sampled."""
+"""How good an embedding is: reconstruction, behaviour, smoothness.
+
+Programs are encoded to their means; noise is added only where it is what is measured.
+"""
 
 from collections.abc import Callable
 
@@ -46,7 +49,9 @@ def evaluate(
         `smoothness`: agreement of behaviour between a program and its neighbour at 0.1 sigma.
     """
     latents = embedding.encode(dataset.ids)
-    right, share = compare_tokens(embedding.decode(latents)[:, 1:], dataset.ids, dataset)
+    right, share = compare_tokens(
+        embedding.decode(latents)[:, 1:], dataset.ids, dataset.vocabulary.pad
+    )
     actions, demos = imitate(embedding, dataset, latents, report)
     return {
         "program_accuracy": float(right.mean()),
@@ -59,13 +64,12 @@ def evaluate(
 
 
 def compare_tokens(
-    generated: NDArray[np.uint8], ids: NDArray[np.uint8], dataset: Dataset
+    generated: NDArray[np.uint8], ids: NDArray[np.uint8], pad: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Whether programs are right, and the share of their tokens that are: `[B]` each.
 
     Counted are the steps of the true program and those up to the generated end, padding included.
     """
-    pad = dataset.vocabulary.pad
     targets = np.full_like(generated, pad)
     targets[:, : ids.shape[1] - 1] = ids[:, 1:]
     steps = np.arange(MAX_GENERATED)
@@ -155,13 +159,16 @@ def _act(rules, cells, pose, worlds, actions):
 
 def parse_rate(embedding: Embedding, seed: int) -> float:
     """Share of standard normal latents whose program parses."""
-    latents = normal(PARSED_LATENTS, embedding.latent, seed, 0)
+    drawn = torch.from_numpy(normal(PARSED_LATENTS, embedding.latent, seed, 0))
+    latents = embedding.model.settle(drawn)
     return float(compile_ids(embedding.decode(latents), embedding.model.vocabulary).valid.mean())
 
 
 def smoothness(embedding: Embedding, latents: NDArray[np.float32], seed: int) -> float:
     """Agreement of behaviour between latents and their neighbours, on random worlds."""
     near = latents + SMOOTH_STEP * normal(len(latents), latents.shape[1], seed, 1)
+    if embedding.model.config.tanh:  # its latents lie within the unit cube
+        near = near.clip(-1, 1)
     vocabulary = embedding.model.vocabulary
     one, two = (compile_ids(embedding.decode(z), vocabulary) for z in (latents, near))
     starts, setting = draw_starts(len(latents), SMOOTH_STATES, seed)

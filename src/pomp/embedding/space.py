@@ -13,7 +13,7 @@ from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.parser import check_tokens
 from pomp.dsl.syntax import Program, tokens_of
 from pomp.embedding.config import MAX_GENERATED
-from pomp.embedding.decoder import CpuDecoder
+from pomp.embedding.decoder import DEF, CpuDecoder
 from pomp.embedding.model import EmbeddingModel
 from pomp.embedding.weights import find_weights, load_weights
 from pomp.errors import ConfigError
@@ -89,7 +89,7 @@ class Embedding:
         Raises:
             ConfigError: the latents have another width, or are not finite.
         """
-        given = latents if isinstance(latents, Tensor) else torch.as_tensor(np.asarray(latents))
+        given = latents if isinstance(latents, Tensor) else _as_tensor(latents)
         if given.dim() != 2 or given.shape[1] != self.latent:
             got = list(given.shape)
             raise ConfigError(f"latents must have shape [programs, {self.latent}], got {got}")
@@ -97,7 +97,7 @@ class Embedding:
         if not bool(torch.isfinite(given).all()):
             raise ConfigError("latents must be finite numbers, got NaN or infinity")
         ids = np.empty((len(given), MAX_GENERATED + 1), np.uint8)
-        ids[:, 0] = self.model.vocabulary.id_of["DEF"]
+        ids[:, 0] = DEF
         ids[:, 1:] = self.decoder.decode(given).cpu().numpy()
         return ids
 
@@ -108,7 +108,7 @@ class Embedding:
 
     def _as_ids(self, programs: Sequence[Program | str] | NDArray[np.integer]) -> NDArray[np.uint8]:
         vocabulary, width = self.model.vocabulary, MAX_GENERATED + 1
-        if isinstance(programs, str):
+        if isinstance(programs, str | Program):
             raise ConfigError("programs are given as a list; put brackets around a single one")
         if isinstance(programs, np.ndarray):
             code = compile_ids(programs, vocabulary)
@@ -118,6 +118,10 @@ class Embedding:
             longest = (programs != vocabulary.pad).sum(axis=1).max(initial=0)
             _check_length(int(longest))
             return programs[:, :width].astype(np.uint8)
+        if not isinstance(programs, Sequence) or not all(
+            isinstance(program, str | Program) for program in programs
+        ):
+            raise ConfigError("programs are a list of texts or trees, or an array of token ids")
         ids = np.full((len(programs), width), vocabulary.pad, np.uint8)
         for row, program in zip(ids, programs, strict=True):
             tokens = program.split() if isinstance(program, str) else tokens_of(program)
@@ -125,6 +129,17 @@ class Embedding:
             _check_length(len(tokens))
             row[: len(tokens)] = vocabulary.encode(tokens)
         return ids
+
+
+def _as_tensor(latents: Any) -> Tensor:
+    """Numbers from anywhere as a tensor."""
+    try:
+        array = np.ascontiguousarray(latents)
+        if array.dtype.kind not in "iuf":
+            raise ValueError(f"got {array.dtype}")
+    except ValueError as error:
+        raise ConfigError(f"latents must be an array of real numbers ({error})") from error
+    return torch.from_numpy(array)
 
 
 def make_decoder(model: EmbeddingModel) -> Any:

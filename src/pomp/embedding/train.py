@@ -27,6 +27,7 @@ from pomp.embedding.checkpoint import (
 )
 from pomp.embedding.config import MAX_GENERATED, DatasetConfig, TrainingConfig, to_json
 from pomp.embedding.dataset import Dataset
+from pomp.embedding.decoder import DEF
 from pomp.embedding.draws import Draws, For
 from pomp.embedding.evaluate import compare_tokens, evaluate
 from pomp.embedding.graphs import exact, prepare
@@ -60,7 +61,7 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Progress:
+class Standing:
     """What a caller may show after every step."""
 
     epoch: int
@@ -70,13 +71,17 @@ class Progress:
     """The latest epoch's metrics."""
 
 
+class _StoppedError(Exception):
+    """The caller wants to stop; what was begun is done again when the training goes on."""
+
+
 class Trainer:
     """Trains one model into one folder."""
 
     def __init__(
         self, config: TrainingConfig, dataset: Dataset, folder: Path, device: torch.device
     ) -> None:
-        _check(config, dataset.config)
+        check_fit(config, dataset.config)
         prepare(device)
         self.config, self.dataset, self.folder, self.device = config, dataset, folder, device
         self.steps = Steps(config, device)
@@ -89,6 +94,7 @@ class Trainer:
         self.reward_sum = 0.0
         self.judged: dict[str, Any] = {}
         self._draws = Draws(config.seed, device)
+        self._stop: Callable[[], bool] = lambda: False
         self._started = self._saved = time.monotonic()
 
     # One step at a time.
@@ -96,7 +102,7 @@ class Trainer:
     def run(
         self,
         stop: Callable[[], bool],
-        show: Callable[[Progress], None],
+        show: Callable[[Standing], None],
         log: Callable[[dict[str, Any]], None] = lambda metrics: None,
     ) -> bool:
         """Train until the end or until told to stop; returns whether it is finished.
@@ -107,12 +113,15 @@ class Trainer:
             log: told the metrics of every finished epoch.
         """
         line = ""
+        self._stop = stop
         with exact(self.device):
             while self.position.epoch < self.config.epochs:
-                if stop():
+                try:
+                    metrics = self._step()
+                except _StoppedError:
                     self.save()
                     return False
-                if metrics := self._step():
+                if metrics:
                     log(metrics)
                     loss = metrics["validation"]["total"]
                     accuracy = metrics["greedy_program_accuracy"]
@@ -120,11 +129,13 @@ class Trainer:
                 if time.monotonic() - self._saved > SAVE_SECONDS:
                     self.save()
                 epoch = self.position.epoch
-                show(Progress(epoch, (epoch + self._share()) / self.config.epochs, line))
+                show(Standing(epoch, (epoch + self._share()) / self.config.epochs, line))
         return True
 
     def _step(self) -> dict[str, Any] | None:
         """One step of the current phase, or the change to the next; a finished epoch's metrics."""
+        if self._stop():
+            raise _StoppedError
         at, config = self.position, self.config
         if at.phase == _SUPERVISED and at.step < len(self.train) // config.batch:
             self._supervise()
@@ -221,13 +232,15 @@ class Trainer:
         self.decoder.refresh(self.model)
         generated = self.decoder.decode(latent).cpu().numpy()
         ids = programs.ids.cpu().numpy().astype(np.uint8)
-        return float(compare_tokens(generated, ids, self.dataset)[0].mean())
+        return float(compare_tokens(generated, ids, self.model.vocabulary.pad)[0].mean())
 
     def _validate(self) -> dict[str, float]:
         """Mean losses over the validation split."""
         sums = torch.zeros(len(TERMS), device=self.device)
         every = np.arange(self.validation.demonstrations)
         for first in range(0, len(self.validation), _VALIDATED_AT_ONCE):
+            if self._stop():
+                raise _StoppedError
             rows = np.arange(first, min(first + _VALIDATED_AT_ONCE, len(self.validation)))
             noise = self._noise(For.VALIDATION, 1 + first, len(rows))
             behaviours = None
@@ -241,6 +254,11 @@ class Trainer:
         """Validate after the supervised steps; keep the weights if they are the best so far."""
         at, config = self.position, self.config
         losses = self._validate()
+        if not np.isfinite(losses["total"]):
+            raise ConfigError(
+                f"the training diverged in epoch {at.epoch + 1}: its loss is not a number; "
+                "try a smaller learning_rate"
+            )
         means = (self.sums / (len(self.train) // config.batch)).tolist()
         self.judged = {
             "epoch": at.epoch,
@@ -269,16 +287,13 @@ class Trainer:
 
     # The folder.
 
-    def _description(self) -> dict[str, Any]:
-        return {"training": to_json(self.config), "dataset": to_json(self.dataset.config)}
-
     def begin(self) -> None:
         """Make the folder of a new run.
 
         Raises:
             OutputError: it exists, or cannot be made.
         """
-        begin_run(self.folder, self._description())
+        begin_run(self.folder, describe_run(self.config, self.dataset.config))
 
     def save(self) -> None:
         """Write a checkpoint; the one before survives if this fails."""
@@ -299,7 +314,7 @@ class Trainer:
             ConfigError: the run was begun with another config.
             DataFileError: there is no run, or its files are damaged.
         """
-        check_config(self.folder, self._description())
+        check_config(self.folder, describe_run(self.config, self.dataset.config))
         if found := load_state(self.folder, self.model, self.steps.optimisers):
             others, header = found
             self.sums = others["sums"].to(self.device)
@@ -308,11 +323,14 @@ class Trainer:
             self.position = Position(**header["position"])
         cut_metrics(self.folder, self.position.epoch)
 
-    def finish(self, facts: dict[str, Any]) -> dict[str, Any]:
+    def finish(
+        self, facts: dict[str, Any], report: Callable[[int], None] | None = None
+    ) -> dict[str, Any]:
         """Measure the best weights on the test split and write their card; returns it.
 
         Args:
             facts: what the caller knows of commit and hardware.
+            report: told how many test programs were imitated since it was last called.
         """
         path = self.folder / WEIGHTS_FILE
         trained = load_weights(path)
@@ -324,14 +342,19 @@ class Trainer:
             "epoch": self.position.best_epoch,
             "wall_seconds": round(self.position.seconds, 1),
             "validation": trained.card["metrics"],
-            "test": evaluate(embedding, test) if len(test) else {},
+            "test": evaluate(embedding, test, report=report) if len(test) else {},
             **facts,
         }
         save_weights(path, trained.model, card)
         return card
 
 
-def _check(config: TrainingConfig, data: DatasetConfig) -> None:
+def describe_run(config: TrainingConfig, data: DatasetConfig) -> dict[str, Any]:
+    """What a run's folder says about it; a run is resumed only with the same."""
+    return {"training": to_json(config), "dataset": to_json(data)}
+
+
+def check_fit(config: TrainingConfig, data: DatasetConfig) -> None:
     """Refuse a training that the dataset is not made for."""
     if config.model.vocabulary != data.vocabulary:
         wanted, got = config.model.vocabulary, data.vocabulary
@@ -351,4 +374,4 @@ def _check(config: TrainingConfig, data: DatasetConfig) -> None:
 
 def _with_def(generated: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """`DEF` before the generated tokens."""
-    return np.concatenate([np.zeros((len(generated), 1), np.uint8), generated], axis=1)
+    return np.concatenate([np.full((len(generated), 1), DEF, np.uint8), generated], axis=1)

@@ -1,13 +1,13 @@
 """A trained embedding as one file: safetensors with a model card in its header."""
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from pomp.embedding.config import ModelConfig, from_json, to_json
+from pomp.embedding.config import DatasetConfig, ModelConfig, from_json, to_json
 from pomp.embedding.files import read_arrays, write_arrays
 from pomp.embedding.model import EmbeddingModel
 from pomp.errors import ConfigError, DataFileError, UnknownNameError
@@ -38,7 +38,7 @@ def shipped_names() -> list[str]:
 
 
 def find_weights(name: str | None) -> Path:
-    """The file of shipped weights or of a path; None: the best that is shipped.
+    """The file of shipped weights, of a path or of a training's folder; None: the best shipped.
 
     Raises:
         UnknownNameError: neither shipped nor a file.
@@ -72,14 +72,17 @@ def load_weights(path: Path) -> Trained:
         DataFileError: truncated, of another shape than its header says, or something else.
     """
     arrays, header = read_arrays(path, "embedding")
-    if header.get("format") != FORMAT or not isinstance(header.get("card"), dict):
+    if header.get("format") != FORMAT:
         got = header.get("format")
-        raise DataFileError(f"'{path}' has embedding format {got}, this pomp reads {FORMAT}")
+        raise DataFileError(f"'{path}' has embedding format {got!r}, this pomp reads {FORMAT}")
+    if not isinstance(header.get("card"), dict):
+        raise DataFileError(f"'{path}' has no card, so it is no embedding of pomp's")
     try:
         config = from_json(ModelConfig, header["model"])
     except (KeyError, ConfigError) as error:
         raise DataFileError(f"'{path}' does not describe its model ({error})") from error
-    model = EmbeddingModel(config)
+    with torch.device("meta"):  # a file from a stranger must not claim the memory
+        model = EmbeddingModel(config)
     expected = {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
     found = {name: array.shape for name, array in arrays.items()}
     if found != expected:
@@ -89,11 +92,22 @@ def load_weights(path: Path) -> Trained:
             f"'{path}' does not fit its model ({config.vocabulary}, latent {config.latent}, width "
             f"{config.width}): {name} is {found.get(name)}, expected {expected.get(name)}"
         )
+    if not all(array.dtype == np.float32 and np.isfinite(array).all() for array in arrays.values()):
+        raise DataFileError(f"'{path}' holds weights that are not finite float32 numbers")
+    model = EmbeddingModel(config)
     model.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     return Trained(model.eval(), header["card"])
 
 
-@cache
-def load_shipped(name: str | None = None) -> Trained:
-    """Shipped weights, read once."""
-    return load_weights(find_weights(name))
+def data_of(card: dict[str, Any]) -> tuple[DatasetConfig, int]:
+    """The dataset a card's weights were trained on, and how many programs it was drawn from.
+
+    Raises:
+        DataFileError: the card does not say.
+    """
+    try:
+        data = dict(card["data"])
+        draws = data.pop("draws")
+        return from_json(DatasetConfig, data), int(draws)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataFileError("these weights' card does not say what they were trained on") from error
