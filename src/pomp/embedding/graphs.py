@@ -47,22 +47,26 @@ def capture(
 
 
 class Replayed:
-    """Calls a function; on a GPU the first call with new shapes captures it, later ones replay.
+    """A function of tensors; on a GPU the first call with new shapes captures it, others replay.
 
     The function may write to tensors it holds (weights, optimiser state): `changed` lists them, so
     that what warming up did to them can be undone. What it returns is overwritten by the next call.
     """
 
     def __init__(
-        self, function: Callable[..., Tensor], changed: Callable[[], Sequence[Tensor]]
+        self,
+        function: Callable[..., Tensor],
+        changed: Callable[[], Sequence[Tensor]],
+        device: torch.device,
     ) -> None:
         self._function, self._changed = function, changed
+        self._is_captured = device.type == "cuda"
         self._graphs: dict[tuple[Any, ...], tuple[Any, tuple[Tensor, ...], Tensor]] = {}
         self._pool: Any = None
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         """Call the function with tensors on one device."""
-        if inputs[0].device.type != "cuda":
+        if not self._is_captured:
             return self._function(*inputs)
         key = tuple(tensor.shape for tensor in inputs)
         if key not in self._graphs:

@@ -28,10 +28,10 @@ class Steps:
             "adam": self._make_adam(1e-8),
             "reinforce": self._make_adam(config.reinforce.adam_epsilon),
         }
-        self._descend = Replayed(self._supervised, lambda: self._changed("adam"))
-        self._reward = Replayed(self._reinforced, lambda: self._changed("reinforce"))
-        self._measure = Replayed(self._validated, list)
-        self._place = Replayed(self._posterior, list)
+        self._descend = Replayed(self._supervised, lambda: self._changed("adam"), device)
+        self._reward = Replayed(self._reinforced, lambda: self._changed("reinforce"), device)
+        self._measure = Replayed(self._validated, list, device)
+        self._place = Replayed(self._posterior, list, device)
 
     def _make_adam(self, epsilon: float) -> torch.optim.Adam:
         weights = self.model.parameters()
