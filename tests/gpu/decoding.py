@@ -1,4 +1,4 @@
-"""The decoder's GPU kernels with products by NumPy, as tokens to compare.
+"""The GPU decoder without a GPU: simulated kernels, plain calls for graphs, the CPU's products.
 
 Run as a script, under Numba's simulator, it writes the tokens to a file.
 """
@@ -9,48 +9,44 @@ import warnings
 import numpy as np
 import torch
 
-from pomp.embedding.config import ModelConfig
-from pomp.embedding.decoder import DEF, STACK, fold, grammar_tables, widened
+from pomp.embedding.config import MAX_GENERATED, ModelConfig
 from pomp.embedding.model import EmbeddingModel, initialise
 
-ROWS, STEPS, THREADS = 3, 9, 64
+ROWS, THREADS = 5, 51
 CONFIG = ModelConfig(latent=12, width=20)
 
 
 def model_and_latents():
     model = EmbeddingModel(CONFIG)
     initialise(model, 3)
-    return model, torch.randn((ROWS, CONFIG.latent), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():  # let programs end, some of them early
+        for token in ("m)", "move", "turnLeft"):
+            model.decoder.output.bias[model.vocabulary.id_of[token]] = 2.5
+    draw = torch.Generator().manual_seed(1)
+    return model, torch.randn((ROWS, CONFIG.latent), generator=draw)
+
+
+def noise_of(model):
+    """Gumbel noise that samples programs."""
+    draw = torch.Generator().manual_seed(2)
+    uniform = torch.rand((MAX_GENERATED, ROWS, len(model.vocabulary)), generator=draw)
+    return -torch.log(-torch.log(uniform.clamp(1e-6, 1 - 1e-6)))
 
 
 def decode():
-    """The first tokens behind `DEF`, `[ROWS, STEPS]`."""
-    from pomp.embedding.decoder_cuda import _choose, _first_state, _hidden_layer
+    """Greedy and sampled tokens, `[2, ROWS, MAX_GENERATED]`."""
+    from pomp.embedding import decoder_cuda
 
+    def launch(batch, loop, *tensors):
+        loop[batch.size, THREADS](*(tensor.numpy() for tensor in tensors))
+
+    decoder_cuda.SIZES = (2, 4, 8)
+    decoder_cuda._SHRINKING_ROWS = 2  # so that batches shrink on the way
+    decoder_cuda._Batch._launch = launch
+    decoder_cuda._Graph.run = lambda graph: graph._work()
     model, latents = model_and_latents()
-    goto, push, start = grammar_tables(model.vocabulary)
-    folded = fold(model)
-    weights = {name: value.numpy() for name, value in folded._asdict().items()}
-    first, shares = (value.detach().numpy() for value in widened(latents, ROWS, folded))
-    hidden, of_state = first.copy(), first @ weights["state"]
-    tokens, written = np.full(ROWS, DEF, np.int32), np.zeros(ROWS, np.int32)
-    state, height = np.full(ROWS, start, np.int16), np.zeros(ROWS, np.int16)
-    stack = np.zeros((ROWS, STACK), np.int16)
-    layer = np.zeros_like(hidden)
-    output = np.full((ROWS, STEPS), model.vocabulary.pad, np.uint8)
-    rows = np.arange(ROWS, dtype=np.int32)
-    noise = np.zeros((0, ROWS, goto.shape[1]), np.float32)
-    gates = (weights["token"], shares)
-    _first_state[ROWS, THREADS](*gates, of_state, weights["state_bias"], hidden)
-    for _ in range(STEPS):
-        of_state = hidden @ weights["state"]
-        _hidden_layer[ROWS, THREADS](tokens, *gates, of_state, layer)
-        _choose[ROWS, THREADS](
-            layer @ weights["output"], weights["output_bias"], noise, goto, push,
-            state, stack, height, rows, written, tokens, output,
-            *gates, of_state, weights["state_bias"], hidden,
-        )  # fmt: skip
-    return output
+    decoder = decoder_cuda.CudaDecoder(model)
+    return np.stack([decoder.decode(latents), decoder.decode(latents, noise_of(model))])
 
 
 if __name__ == "__main__":
