@@ -37,12 +37,22 @@ def decode():
     """Greedy and sampled tokens, `[2, ROWS, MAX_GENERATED]`."""
     from pomp.embedding import decoder_cuda
 
-    def launch(batch, loop, *tensors):
-        loop[batch.size, THREADS](*(tensor.numpy() for tensor in tensors))
+    def launch(batch, loop, *tensors, blocks=None):
+        loop[blocks or batch.size, THREADS](*(tensor.numpy() for tensor in tensors))
+
+    class Reading:
+        """A number that is there at once."""
+
+        def begin(self, number):
+            self.number = int(number)
+
+        def end(self):
+            return self.number
 
     decoder_cuda.SIZES = (2, 4, 8)
     decoder_cuda._SHRINKING_ROWS = 2  # so that batches shrink on the way
     decoder_cuda._Batch._launch = launch
+    decoder_cuda._Reading = Reading
     decoder_cuda._Graph.run = lambda graph: graph._work()
     model, latents = model_and_latents()
     decoder = decoder_cuda.CudaDecoder(model)

@@ -2,7 +2,8 @@
 
 A step is one product of the state, the hidden layer, one product for the logits, and a kernel that
 chooses the tokens, lets the grammar read them and computes the GRU's next state. Between two graphs
-the programs that have ended leave the batch, which shrinks to the next size of a ladder.
+the programs that have ended leave the batch, which shrinks to a size of a ladder. How many go on is
+read while the next graph runs, so the GPU never waits for the CPU.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import torch
 from numba import cuda, float32
 from torch import Tensor
 
-from pomp._cuda import as_launchable, load_cuda
+from pomp._cuda import THREADS, as_launchable, blocks_for, load_cuda
 from pomp.dsl.grammar import END, ILLEGAL
 from pomp.embedding.config import MAX_GENERATED
 from pomp.embedding.decoder import (
@@ -39,7 +40,6 @@ SIZES = tuple(
 STEPS = 5  # of one graph; the steps of a program are a multiple
 _SHRINKING_ROWS = 1024  # up to here one graph makes all steps: looking who has ended costs more
 _OUTPUTS = 64  # logits of a row, filled up
-_THREADS = 128
 _INFINITY = np.float32(np.inf)
 
 
@@ -100,6 +100,56 @@ def _choose(
         )
 
 
+@cuda.jit
+def _list_going(state, count, source):
+    """List the rows that go on, in any order; `count` `[1]` begins at zero."""
+    row = cuda.grid(1)
+    if row < len(state) and state[row] != END:
+        source[cuda.atomic.add(count, 0, 1)] = row
+
+
+@cuda.jit
+def _take(
+    count, source, hidden, of_latent, stack, tokens, rows, written, height, state,
+    to_hidden, to_latent, to_stack, to_tokens, to_rows, to_written, to_height, to_state,
+):  # fmt: skip
+    """Copy the rows that go on to a smaller batch; one block a row. Rows past them have ended."""
+    row, place = cuda.blockIdx.x, cuda.threadIdx.x
+    if row >= count[0]:
+        if place == 0:
+            to_state[row] = END
+        return
+    old = source[row]
+    for unit in range(place, hidden.shape[1], cuda.blockDim.x):
+        to_hidden[row, unit] = hidden[old, unit]
+    for unit in range(place, of_latent.shape[1], cuda.blockDim.x):
+        to_latent[row, unit] = of_latent[old, unit]
+    for level in range(place, stack.shape[1], cuda.blockDim.x):
+        to_stack[row, level] = stack[old, level]
+    if place == 0:
+        to_tokens[row], to_rows[row] = tokens[old], rows[old]
+        to_written[row], to_height[row] = written[old], height[old]
+        to_state[row] = state[old]
+
+
+class _Reading:
+    """A number on its way from the GPU."""
+
+    def __init__(self) -> None:
+        self._value = torch.zeros(1, dtype=torch.int32, pin_memory=True)
+        self._event = torch.cuda.Event()
+
+    def begin(self, number: Tensor) -> None:
+        """Send for it; the GPU goes on."""
+        self._value.copy_(number, non_blocking=True)
+        self._event.record()
+
+    def end(self) -> int:
+        """Wait for it."""
+        self._event.synchronize()
+        return int(self._value)
+
+
 class CudaDecoder:
     """A folded decoder on the GPU."""
 
@@ -116,6 +166,7 @@ class CudaDecoder:
             (MOST_ROWS, MAX_GENERATED), dtype=torch.uint8, device=self._device
         )
         self._batches: dict[tuple[int, bool, int], _Batch] = {}
+        self._going = _Reading()
 
     def refresh(self, model: EmbeddingModel) -> None:
         """Take over the weights a model has now; graphs stay valid."""
@@ -145,13 +196,16 @@ class CudaDecoder:
                 batch.run()
                 if noise is not None or step + batch.steps >= MAX_GENERATED:
                     continue  # sampled programs all stay: their noise is in place
-                going = (batch.state != END).nonzero().squeeze(1)  # waits for the graph
-                if len(going) == 0:
-                    break
-                if self._size(len(going)) < batch.size:
-                    smaller = self._batch(len(going), sampled=False, steps=STEPS)
-                    smaller.take(batch, going)
-                    batch = smaller
+                larger = batch
+                larger.list_going()
+                if step > 0:  # how many the graph before left is known by now
+                    left = self._going.end()
+                    if left == 0:
+                        break
+                    if self._size(left) < larger.size:
+                        batch = self._batch(left, sampled=False, steps=STEPS)
+                        batch.take(larger)
+                self._going.begin(larger.going)
         return output.clone()
 
     @staticmethod
@@ -193,6 +247,7 @@ class _Batch:
         self.stack = room(size, STACK, dtype=torch.int16)
         self.noise = room(MAX_GENERATED if sampled else 0, size, goto.shape[1])
         self.latent, self.count = room(size, latent), room(1, dtype=torch.int64)
+        self.going, self.source = room(1, dtype=torch.int32), room(size, dtype=torch.int32)
         self._loading = _Graph(self._load, self._written)
         self._going = _Graph(self._advance, self._written)
 
@@ -221,23 +276,29 @@ class _Batch:
     def _shares(self) -> tuple[Tensor, Tensor, Tensor]:
         return self._weights.token, self.of_latent, self.of_state
 
-    def take(self, other: "_Batch", going: Tensor) -> None:
-        """Take over the rows of a larger batch that go on."""
-        count = len(going)
-        for name in ("hidden", "of_latent", "tokens", "rows", "written", "height", "stack"):
-            torch.index_select(getattr(other, name), 0, going, out=getattr(self, name)[:count])
-        self.state.fill_(END)
-        self.state[:count] = other.state[going]
+    def list_going(self) -> None:
+        """List the rows that go on, and how many they are."""
+        self.going.zero_()
+        blocks = blocks_for(self.size)
+        self._launch(_list_going, self.state, self.going, self.source, blocks=blocks)
+
+    def take(self, other: "_Batch") -> None:
+        """Take over the rows a larger batch has listed."""
+        self._launch(_take, other.going, other.source, *other._rows(), *self._rows())
+
+    def _rows(self) -> tuple[Tensor, ...]:
+        """What a program is on its way; the state's share is computed anew in every step."""
+        return (
+            *(self.hidden, self.of_latent, self.stack, self.tokens, self.rows, self.written),
+            *(self.height, self.state),
+        )
 
     def run(self) -> None:
         """Advance every row by `steps` tokens."""
         self._going.run()
 
     def _written(self) -> list[Tensor]:
-        return [
-            *(self.hidden, self.of_latent, self.of_state, self.tokens, self.rows, self.written),
-            *(self.state, self.height, self.stack, self._output),
-        ]
+        return [*self._rows(), self.of_state, self._output]
 
     def _advance(self) -> None:
         for _ in range(self.steps):
@@ -254,9 +315,11 @@ class _Batch:
             self._output, *self._shares(), weights.state_bias, self.hidden,
         )  # fmt: skip
 
-    def _launch(self, loop: Any, *tensors: Tensor) -> None:
+    def _launch(self, loop: Any, *tensors: Tensor, blocks: int | None = None) -> None:
+        """Launch a kernel; one block a row unless said otherwise."""
         stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
-        loop[self.size, _THREADS, stream](*(as_launchable(tensor) for tensor in tensors))
+        arrays = (as_launchable(tensor) for tensor in tensors)
+        loop[blocks or self.size, THREADS, stream](*arrays)
 
 
 class _Graph:
