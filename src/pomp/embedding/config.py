@@ -48,7 +48,7 @@ class DatasetConfig:
     seed: int = 0
     """The same seed gives the same file, byte for byte."""
     vocabulary: Literal["leaps", "hprl"] = "leaps"
-    """The dialect, with its probabilities."""
+    """The dialect, with its probabilities and, for hprl, its filters."""
     max_tokens: int = 44
     """Longest program, `DEF` included."""
     max_depth: int = 6

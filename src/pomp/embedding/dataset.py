@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pomp.dsl.bytecode import Code, compile_ids
 from pomp.dsl.sampling import SamplerConfig, sample_programs
+from pomp.dsl.tidying import tidy
 from pomp.dsl.vocabulary import HPRL, LEAPS, Action, Vocabulary
 from pomp.embedding.config import DatasetConfig, from_json, to_json
 from pomp.embedding.demonstrations import Demonstrations, demonstrate, random_worlds
@@ -143,10 +144,11 @@ def draw_fresh(
 def _draw(
     config: DatasetConfig, seed: int, purpose: Purpose, first: int, count: int, threads: int | None
 ) -> NDArray[np.uint8]:
-    return sample_programs(
-        count, seed, _sampler(config), find_vocabulary(config.vocabulary),
-        first=first, purpose=purpose, threads=threads,
-    )  # fmt: skip
+    vocabulary = find_vocabulary(config.vocabulary)
+    ids = sample_programs(
+        count, seed, _sampler(config), vocabulary, first=first, purpose=purpose, threads=threads
+    )
+    return tidy(ids, vocabulary) if vocabulary is HPRL else ids
 
 
 def _sampler(config: DatasetConfig) -> SamplerConfig:
@@ -182,11 +184,11 @@ def _collect(
     while found < wanted:
         ids = _draw(config, config.seed, purpose, draws, at_once, threads)
         streams = open_streams(Purpose.DATA, config.seed, index, worlds=len(ids), first=draws)
-        keys = _keys(ids)
+        keys, pad = _keys(ids), find_vocabulary(config.vocabulary).pad
         known |= seen(set(keys) - known)
         new = []
         for row, key in enumerate(keys):
-            if key not in known:
+            if key not in known and ids[row, 0] != pad:  # padding: it was not kept
                 known.add(key)
                 new.append(row)
         rows = ids[new]
