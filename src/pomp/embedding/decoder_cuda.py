@@ -3,7 +3,7 @@
 A step is one product of the state, the hidden layer, one product for the logits, and a kernel that
 chooses the tokens, lets the grammar read them and computes the GRU's next state. Between two graphs
 the programs that have ended leave the batch, which shrinks to a size of a ladder. How many go on is
-read while the next graph runs, so the GPU never waits for the CPU.
+read while the next graph runs, so that the GPU need not wait for the CPU.
 """
 
 from collections.abc import Callable, Iterator
