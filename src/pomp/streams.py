@@ -15,7 +15,7 @@ from pomp._numba import scalar
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
-_S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+_S11, _S27, _S30, _S31, _S32 = (np.uint64(bits) for bits in (11, 27, 30, 31, 32))
 
 
 class Purpose(IntEnum):
@@ -49,6 +49,12 @@ def below(stream, n):
     return np.int64(((draw(stream) >> _S32) * np.uint64(n)) >> _S32)
 
 
+@scalar
+def unit(stream):
+    """A number from 0 up to but not including 1; one draw."""
+    return (draw(stream) >> _S11) * 2.0**-53
+
+
 def open_streams(
     purpose: Purpose, seed: int, *indices: int, worlds: int, first: int = 0
 ) -> NDArray[np.uint64]:
@@ -59,6 +65,12 @@ def open_streams(
             state = _mix(state + _mix(np.asarray(int(part) & (1 << 64) - 1, np.uint64) + _STEP))
         numbers = np.arange(first, first + worlds, dtype=np.uint64)
         return _mix(state + _mix(numbers + _STEP))
+
+
+def branch(streams: NDArray[np.uint64], numbers: NDArray[np.integer] | int) -> NDArray[np.uint64]:
+    """First states of streams that are numbered within others; the shapes are broadcast."""
+    with np.errstate(over="ignore"):
+        return _mix(streams + _mix(np.asarray(numbers).astype(np.uint64) + _STEP))
 
 
 def seed_streams(purpose: Purpose, seeds: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -1,21 +1,16 @@
 """`pomp embedding`: make data, train, describe and measure."""
 
 import json
-import signal
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any, Literal
 
 from tyro.conf import OmitSubcommandPrefixes, Positional, arg, subcommand
 
 from pomp.cli.inputs import check_output
 from pomp.cli.progress import Progress
+from pomp.cli.stopping import check_minutes, stopping
 from pomp.embedding.config import BEST, PAPER, DatasetConfig, Recipe
 from pomp.errors import ConfigError
 
@@ -89,11 +84,11 @@ class EmbeddingTrain:
         import torch
 
         from pomp._cuda import check_device
-        from pomp.embedding.checkpoint import check_config, check_new, finished_card
+        from pomp.embedding.checkpoint import finished_card
         from pomp.embedding.train import Trainer, check_fit, describe_run
+        from pomp.folders import check_config, check_new
 
-        if self.minutes is not None and not self.minutes > 0:
-            raise ConfigError(f"--minutes must be positive, got {self.minutes}")
+        check_minutes(self.minutes)
         check_device(self.device)
         folder, training = Path(self.out), self.recipe.training
         given = self._load()
@@ -112,10 +107,10 @@ class EmbeddingTrain:
             trainer.begin()
         log = _tensorboard(folder) if self.tensorboard else lambda metrics: None
         progress = Progress("training", training.epochs)
-        with _stopping(self.minutes) as stop:
+        with stopping(self.minutes) as stop:
             try:
                 is_done = trainer.run(
-                    stop, lambda at: progress.share(at.epoch, at.done, at.line), log
+                    stop, lambda at: progress.share(at.epoch, at.done, lambda: at.line), log
                 )
             finally:
                 progress.close()
@@ -280,36 +275,6 @@ def _print_metrics(metrics: Any, indent: str = "") -> None:
     if isinstance(metrics, dict):
         shown = [f"{name} {metrics[name]:.4f}" for name in _MEASURES if name in metrics]
         print(f"{indent}{', '.join(shown)}")
-
-
-class _Stop:
-    """Says whether to stop: after some time, or at the first Ctrl-C; the second one interrupts."""
-
-    def __init__(self, minutes: float | None) -> None:
-        self.was_asked = False
-        self._end = None if minutes is None else time.monotonic() + 60 * minutes
-
-    def ask(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal."""
-        if self.was_asked:
-            raise KeyboardInterrupt
-        self.was_asked = True
-        print("\npomp: stopping after this step; once more interrupts", file=sys.stderr)
-
-    def __call__(self) -> bool:
-        return self.was_asked or (self._end is not None and time.monotonic() > self._end)
-
-
-@contextmanager
-def _stopping(minutes: float | None) -> Iterator[_Stop]:
-    """Let signals stop a loop between two steps."""
-    stop = _Stop(minutes)
-    before = {number: signal.signal(number, stop.ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _tensorboard(folder: Path) -> Any:

@@ -16,6 +16,7 @@ from pomp.cli.embedding import Embedding
 from pomp.cli.plot import Plot
 from pomp.cli.run import Run
 from pomp.cli.sample import Sample
+from pomp.cli.search import Search
 from pomp.cli.tasks import Tasks
 from pomp.errors import PompError
 from pomp.version import __version__
@@ -28,6 +29,7 @@ Command = (
     | Annotated[Sample, subcommand("sample")]
     | Annotated[Conformance, subcommand("conformance")]
     | Annotated[Embedding, subcommand("embedding", description=_EMBEDDING)]
+    | Annotated[Search, subcommand("search")]
     | Annotated[Plot, subcommand("plot")]
     | Annotated[Bench, subcommand("bench")]
 )

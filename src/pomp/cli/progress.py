@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 
 QUIET_SECONDS = 2.0
 _TERMINAL_EVERY = 0.1  # seconds between changes of the line on a terminal
@@ -23,30 +24,35 @@ class Progress:
         self._finished += parts
         self._show(f"{self._label}: {self._finished}/{self._total} {name}".rstrip())
 
-    def share(self, finished: int, done: float, note: str = "") -> None:
+    def share(self, finished: int, done: float, note: Callable[[], str]) -> None:
         """Say how many parts are finished, which share of the work is done, and a note."""
         if self._done_before is None:
             self._done_before = done  # by an earlier run
+        if not self._is_time():
+            return
         here = done - self._done_before
         left = ""
         if here > 0:
             seconds = (time.monotonic() - self._started) * (1 - done) / here
             left = f", {int(seconds) // 60}:{int(seconds) % 60:02} left"
-        self._show(f"{self._label}: {finished}/{self._total} ({done:.1%}{left}) {note}".rstrip())
+        self._show(f"{self._label}: {finished}/{self._total} ({done:.1%}{left}) {note()}".rstrip())
+
+    def _is_time(self) -> bool:
+        """Whether the line may change; asked before it is made, which may take a while."""
+        now = time.monotonic()
+        every = _TERMINAL_EVERY if self._is_terminal else _PLAIN_EVERY if self._has_line else 0.0
+        return now - self._started >= QUIET_SECONDS and now - self._shown >= every
 
     def _show(self, text: str) -> None:
-        now = time.monotonic()
-        if now - self._started < QUIET_SECONDS or now - self._shown < _TERMINAL_EVERY:
+        if not self._is_time():
             return
         if self._is_terminal:
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
-            self._has_line = True
-            self._shown = now
-        elif not self._has_line or now - self._shown >= _PLAIN_EVERY:
+        else:
             print(text, file=sys.stderr, flush=True)
-            self._shown = now
-            self._has_line = True
+        self._has_line = True
+        self._shown = time.monotonic()
 
     def close(self) -> None:
         """Remove the line from a terminal."""

@@ -1,6 +1,8 @@
 """Random programs with the paper's probabilities, expanded from the grammar's table."""
 
 from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +26,19 @@ from pomp.dsl.grammar import (
 )
 from pomp.dsl.vocabulary import HPRL, LEAPS, Vocabulary
 from pomp.errors import ConfigError
-from pomp.streams import Purpose, draw, open_streams
+from pomp.streams import Purpose, open_streams, unit
 
 DEPTH_PER_FORM = 2  # how much deeper the statements inside a statement are
 
 # Symbols in the compiled tables: a token id, or one of these.
 _STATEMENT, _CONDITION, _ACTION, _PERCEPTION, _COUNT, _NOTHING = -1, -2, -3, -4, -5, -6
+SYMBOLS = {STATEMENT: _STATEMENT, CONDITION: _CONDITION, PERCEPTION: _PERCEPTION, COUNT: _COUNT}
+"""What `push_symbol` takes besides token ids."""
 _CODES = {
     **{BODY: _STATEMENT, STATEMENT: _STATEMENT, CONDITION: _CONDITION, NEGATED: _PERCEPTION},
     **{ACTION: _ACTION, PERCEPTION: _PERCEPTION, COUNT: _COUNT},
 }
 _SYMBOL, _DEPTH, _NESTING, _ITEM = range(4)
-_UNIT = 2.0**-53
 _LONGEST_FORM = max(len(form.symbols) for form in STATEMENT_FORMS)
 
 
@@ -78,23 +81,47 @@ def sample_programs(
     config = config or SamplerConfig()
     if count < 0 or seed < 0:
         raise ConfigError(f"count and seed must not be negative, got {count} and {seed}")
-    ids = np.full((count, config.max_tokens), vocabulary.pad, np.uint8)
+    ids = np.empty((count, config.max_tokens), np.uint8)
     streams = open_streams(purpose, seed, worlds=count, first=first)
-    tables = _tables(vocabulary)
+    tables = grammar_tables(vocabulary)
     limits = (config.max_depth, config.max_nesting)
     parts = parts_for(count, threads, least=1000)
 
     def sample_part(part: int) -> None:
-        items = np.empty((config.max_tokens + _LONGEST_FORM, _ITEM), np.int32)
-        _sample_batch(part, parts, streams, *tables, *limits, items, ids)
+        items = stack_for(config.max_tokens)
+        _sample_batch(part, parts, streams, tables, *limits, items, ids)
 
     if count:
         launch(parts, sample_part)
     return ids
 
 
-def _tables(vocabulary: Vocabulary) -> tuple[NDArray[np.generic], ...]:
-    """Forms as rows of symbols, and cumulated probabilities of every choice."""
+def stack_for(tokens: int) -> NDArray[np.int32]:
+    """Scratch for `expand` on a program of so many tokens."""
+    return np.empty((tokens + _LONGEST_FORM, _ITEM), np.int32)
+
+
+class GrammarTables(NamedTuple):
+    """The grammar as compiled code takes it: forms as rows of symbols, cumulated probabilities."""
+
+    padding: int
+    program: NDArray[np.int16]
+    statements: NDArray[np.int16]
+    statement_odds: NDArray[np.float64]
+    is_control: NDArray[np.bool_]
+    conditions: NDArray[np.int16]
+    condition_odds: NDArray[np.float64]
+    actions: NDArray[np.int16]
+    action_odds: NDArray[np.float64]
+    perceptions: NDArray[np.int16]
+    perception_odds: NDArray[np.float64]
+    counts: NDArray[np.int16]
+    count_odds: NDArray[np.float64]
+
+
+@cache
+def grammar_tables(vocabulary: Vocabulary) -> GrammarTables:
+    """The grammar over the ids of a vocabulary, with its probabilities."""
 
     def rows(forms: tuple[Form, ...]) -> NDArray[np.int16]:
         table = np.full((len(forms), max(len(form.symbols) for form in forms)), _NOTHING, np.int16)
@@ -113,9 +140,9 @@ def _tables(vocabulary: Vocabulary) -> tuple[NDArray[np.generic], ...]:
     is_hprl = vocabulary is HPRL
     statements = [form.hprl_weight if is_hprl else form.weight for form in STATEMENT_FORMS]
     is_control = np.array([STATEMENT not in form.symbols for form in STATEMENT_FORMS])
-    return (
-        *(rows((PROGRAM_FORM,)), rows(STATEMENT_FORMS), cumulated(statements), is_control),
-        *(rows(CONDITION_FORMS), cumulated([form.weight for form in CONDITION_FORMS])),
+    return GrammarTables(
+        *(vocabulary.pad, rows((PROGRAM_FORM,)), rows(STATEMENT_FORMS), cumulated(statements)),
+        *(is_control, rows(CONDITION_FORMS), cumulated([form.weight for form in CONDITION_FORMS])),
         *choices(ACTION_WEIGHTS),
         *choices(PERCEPTION_WEIGHTS),
         *choices({f"R={number}": 1.0 for number in vocabulary.counts}),
@@ -125,7 +152,7 @@ def _tables(vocabulary: Vocabulary) -> tuple[NDArray[np.generic], ...]:
 @scalar
 def _choose(stream, cumulated):
     """An index with the given cumulated probabilities; one draw."""
-    u = (draw(stream) >> np.uint64(11)) * _UNIT
+    u = unit(stream)
     index = 0
     while index < len(cumulated) - 1 and u >= cumulated[index]:
         index += 1
@@ -144,47 +171,74 @@ def _schedule(items, height, form, depth, nesting):
     return height
 
 
+@scalar
+def push_symbol(items, height, symbol):
+    """Put a token id or one of `SYMBOLS` on top of the stack; returns the new height."""
+    items[height, _SYMBOL] = symbol
+    items[height, _DEPTH] = 1
+    items[height, _NESTING] = 0
+    return height + 1
+
+
+@scalar
+def expand(stream, height, tables, max_depth, max_nesting, items, ids, at):
+    """Write out what stands on the stack, from `ids[at]` on.
+
+    Args:
+        stream: `[1]` uint64, written.
+        height: of the stack.
+        tables: see `grammar_tables`, read.
+        max_depth: see `SamplerConfig`, also for `max_nesting`.
+        max_nesting: see `max_depth`.
+        items: `[H, 3]` int32, the stack: symbol, depth, nesting; written.
+        ids: `[L]` uint8, written.
+        at: where to begin.
+
+    Returns:
+        Where it ends, or -1 if there is no room.
+    """
+    limit = len(ids)
+    while height > 0:
+        height -= 1
+        symbol = items[height, _SYMBOL]
+        depth, nesting = items[height, _DEPTH], items[height, _NESTING]
+        if symbol == _STATEMENT and depth <= max_depth and nesting <= max_nesting:
+            form = _choose(stream, tables.statement_odds)
+            inner = nesting + tables.is_control[form]
+            deeper = depth + DEPTH_PER_FORM
+            height = _schedule(items, height, tables.statements[form], deeper, inner)
+        elif symbol == _CONDITION:
+            form = _choose(stream, tables.condition_odds)
+            height = _schedule(items, height, tables.conditions[form], depth, nesting)
+        else:
+            token = symbol
+            if symbol == _ACTION or symbol == _STATEMENT:
+                token = tables.actions[_choose(stream, tables.action_odds)]
+            elif symbol == _PERCEPTION:
+                token = tables.perceptions[_choose(stream, tables.perception_odds)]
+            elif symbol == _COUNT:
+                token = tables.counts[_choose(stream, tables.count_odds)]
+            if at < limit:
+                ids[at] = token
+            at += 1
+        if at + height > limit:  # every item on the stack is a token or more
+            return -1
+    return at
+
+
+@scalar
+def sample_program(stream, tables, max_depth, max_nesting, items, ids):
+    """Draw a program into `ids` `[L]` uint8, again until it fits, and pad it."""
+    length = -1
+    while length < 0:
+        height = _schedule(items, 0, tables.program[0], 1, 0)
+        length = expand(stream, height, tables, max_depth, max_nesting, items, ids, 0)
+    for place in range(length, len(ids)):
+        ids[place] = tables.padding
+
+
 @kernel
-def _sample_batch(
-    part, parts, streams,
-    program, statements, statement_odds, is_control, conditions, condition_odds,
-    actions, action_odds, perceptions, perception_odds, counts, count_odds,
-    max_depth, max_nesting, items, ids,
-):  # fmt: skip
-    """Expand a program into rows `part`, `part + parts`, ... of `ids`, which start as padding."""
-    limit = ids.shape[1]
-    padding = ids[part, 0]
+def _sample_batch(part, parts, streams, tables, max_depth, max_nesting, items, ids):
+    """Expand a program into rows `part`, `part + parts`, ... of `ids`."""
     for p in range(part, len(ids), parts):
-        stream = streams[p : p + 1]
-        length = limit + 1
-        while length > limit:  # too long: draw again
-            length = 0
-            height = _schedule(items, 0, program[0], 1, 0)
-            while height > 0:
-                height -= 1
-                symbol = items[height, _SYMBOL]
-                depth, nesting = items[height, _DEPTH], items[height, _NESTING]
-                if symbol == _STATEMENT and depth <= max_depth and nesting <= max_nesting:
-                    form = _choose(stream, statement_odds)
-                    inner = nesting + is_control[form]
-                    deeper = depth + DEPTH_PER_FORM
-                    height = _schedule(items, height, statements[form], deeper, inner)
-                elif symbol == _CONDITION:
-                    form = _choose(stream, condition_odds)
-                    height = _schedule(items, height, conditions[form], depth, nesting)
-                else:
-                    token = symbol
-                    if symbol == _ACTION or symbol == _STATEMENT:
-                        token = actions[_choose(stream, action_odds)]
-                    elif symbol == _PERCEPTION:
-                        token = perceptions[_choose(stream, perception_odds)]
-                    elif symbol == _COUNT:
-                        token = counts[_choose(stream, count_odds)]
-                    if length < limit:
-                        ids[p, length] = token
-                    length += 1
-                if length + height > limit:  # every item on the stack is a token or more
-                    length = limit + 1
-                    height = 0
-        for place in range(length, limit):
-            ids[p, place] = padding
+        sample_program(streams[p : p + 1], tables, max_depth, max_nesting, items, ids[p])

@@ -1,4 +1,4 @@
-"""A training run's folder: its config, metrics, checkpoint and best weights."""
+"""What a training keeps in its folder: metrics, checkpoint and best weights."""
 
 import json
 from pathlib import Path
@@ -9,65 +9,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pomp._numba import write_atomically
-from pomp.embedding.config import differing_fields
 from pomp.embedding.files import read_arrays, write_arrays
 from pomp.embedding.model import EmbeddingModel
 from pomp.embedding.weights import load_weights
-from pomp.errors import ConfigError, DataFileError, OutputError
+from pomp.errors import DataFileError, OutputError
 
 STATE_FILE, WEIGHTS_FILE = "state.safetensors", "weights.safetensors"
-CONFIG_FILE, METRICS_FILE = "config.json", "metrics.jsonl"
+METRICS_FILE = "metrics.jsonl"
 
 Optimisers = dict[str, torch.optim.Adam]
-
-
-def check_new(folder: Path) -> None:
-    """Make sure that a new run would overwrite nothing.
-
-    Raises:
-        OutputError: the folder exists.
-    """
-    if folder.exists():
-        raise OutputError(f"'{folder}' exists; name a new folder, or --resume it")
-
-
-def begin_run(folder: Path, config: dict[str, Any]) -> None:
-    """Make the folder of a new run.
-
-    Raises:
-        OutputError: it exists, or cannot be made.
-    """
-    check_new(folder)
-    try:
-        folder.mkdir(parents=True)
-        write_atomically(folder / CONFIG_FILE, json.dumps(config, indent=2).encode())
-    except OSError as error:
-        raise OutputError(f"cannot write '{folder}': {error.strerror}") from error
-
-
-def check_config(folder: Path, config: dict[str, Any]) -> None:
-    """Make sure that a run was begun with this config.
-
-    Raises:
-        DataFileError: there is no run.
-        ConfigError: it was begun with another; names the fields.
-    """
-    before = read_config(folder)
-    if differing := differing_fields(before, json.loads(json.dumps(config))):
-        raise ConfigError(
-            f"'{folder}' was begun otherwise: {'; '.join(differing)}. Resume it with the same "
-            "settings, or begin another folder"
-        )
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """The config a run was begun with."""
-    try:
-        return dict(json.loads((folder / CONFIG_FILE).read_text()))
-    except (OSError, ValueError, TypeError) as error:
-        raise DataFileError(
-            f"'{folder}' holds no training run that could be resumed: no readable {CONFIG_FILE}"
-        ) from error
 
 
 def save_state(

@@ -223,18 +223,6 @@ def from_json(kind: type[Config], values: dict[str, Any]) -> Config:
         raise ConfigError(f"{kind.__name__} has a field of the wrong type: {error}") from error
 
 
-def differing_fields(one: dict[str, Any], other: dict[str, Any], prefix: str = "") -> list[str]:
-    """Names of the fields in which two configs differ, as `reinforce.batch (512, 256)`."""
-    names = []
-    for name in sorted(set(one) | set(other)):
-        left, right = one.get(name), other.get(name)
-        if isinstance(left, dict) and isinstance(right, dict):
-            names += differing_fields(left, right, f"{prefix}{name}.")
-        elif left != right:
-            names.append(f"{prefix}{name} ({left} before, {right} now)")
-    return names
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
     """A dataset and a training on it."""

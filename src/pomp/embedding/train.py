@@ -19,8 +19,6 @@ from pomp.embedding.batches import DataOnDevice, ProgramBatch, grammar_states
 from pomp.embedding.checkpoint import (
     WEIGHTS_FILE,
     add_metrics,
-    begin_run,
-    check_config,
     cut_metrics,
     load_state,
     save_state,
@@ -37,6 +35,7 @@ from pomp.embedding.space import Embedding, make_decoder
 from pomp.embedding.steps import TERMS, Steps
 from pomp.embedding.weights import load_weights, save_weights
 from pomp.errors import ConfigError
+from pomp.folders import begin_run, check_config
 
 SAVE_SECONDS = 60.0  # at least so often; and after every epoch
 _SUPERVISED, _REINFORCE = range(2)  # phases of an epoch

@@ -1,6 +1,7 @@
 """One lane of a batch: what every launch loop, on a CPU or a GPU, does for each of its worlds.
 
-A lane is one world, or one list of programs on one world. The task's functions come in as arguments
+A lane is one world, or one unit of work on one of its worlds: a unit is a list of programs, the
+candidate that stands in it, and the worlds it runs on. The task's functions come in as arguments
 and are inlined. Arrays are those of a batch: cells `[B, H * W]` uint8, pose `[B]` int32, memory
 `[B, M]` int32, stream `[B]` uint64; rules int64.
 """
@@ -16,8 +17,10 @@ from pomp.karel.interpreter import (
     run_program,
     sees_nothing,
 )
-from pomp.karel.rules import ACTIONS, COUNT, DONE, WALL, ZERO, reward, value
+from pomp.karel.rules import ACTIONS, COUNT, DONE, SCORE, WALL, ZERO, reward, value
 
+UNIT_LIST, UNIT_CANDIDATE, UNIT_WORLD = range(3)  # columns of `units`
+CANDIDATE = -2  # in a list: the unit's own program
 WALL_PLANE, ZERO_PLANE, FIRST_COUNT_PLANE = 4, 5, 6  # before them: the agent, by its facing
 
 
@@ -81,22 +84,33 @@ def play_world(
 
 
 @scalar
+def _copy(source, target):
+    for place in range(len(source)):
+        target[place] = source[place]
+
+
+@scalar
 def run_lane(
-    step, lane, q, world, code, lists, by_calls, limit, rules,
+    step, lane, unit, offset, code, lists, units, salts, rounds, patience, by_calls, limit, rules,
     cells, pose, memory, stream,
     cells_after, pose_after, memory_after, stream_after,
     values, actions, calls, completed,
     lane_cells, lane_memory, lane_stream, counters, outcome,
 ):  # fmt: skip
-    """Run one list of programs on one world.
+    """Run one unit's list of programs on one of its worlds.
 
     Args:
         step: the task's.
         lane: where the results go.
-        q: which list.
-        world: which start.
+        unit: which.
+        offset: which of the unit's worlds.
         code: `[P, L]` uint32, the programs.
-        lists: `[Q, M]` int32: rows of programs to run one after the other, -1 behind the last.
+        lists: `[T, M]` int32: rows of programs to run one after the other: a program's number,
+            `CANDIDATE` for the unit's own, -1 behind the last.
+        units: `[Q, 3]` int32: the list, its candidate and its first world.
+        salts: `[Q]` uint64, joined to the worlds' streams; or empty.
+        rounds: how often the list is run; above 1 only until the task is done.
+        patience: actions without progress after which no round begins; 0: never mind.
         by_calls: see `run_program`, also for `limit`.
         limit: the cap of each program.
         rules: int64.
@@ -119,33 +133,45 @@ def run_lane(
         counters: int32, scratch for the deepest program's loops.
         outcome: `[2]` int32, scratch.
     """
-    for cell in range(cells.shape[1]):
-        lane_cells[cell] = cells[world, cell]
-    for slot in range(memory.shape[1]):
-        lane_memory[slot] = memory[world, slot]
+    row = units[unit, UNIT_LIST]
+    world = units[unit, UNIT_WORLD] + offset
+    _copy(cells[world], lane_cells)
+    _copy(memory[world], lane_memory)
     lane_stream[0] = stream[world]
+    if len(salts):
+        lane_stream[0] ^= salts[unit]
     lane_pose = np.int64(pose[world])
     acted_before = memory[world, ACTIONS]
     spent, is_complete = 0, True
-    for place in range(lists.shape[1]):
-        if lists[q, place] < 0:
+    score, scored_at = lane_memory[SCORE], lane_memory[ACTIONS]
+    for _ in range(rounds):
+        round_from = lane_memory[ACTIONS]
+        for place in range(lists.shape[1]):
+            program = lists[row, place]
+            if program == -1:
+                break
+            if program == CANDIDATE:
+                program = units[unit, UNIT_CANDIDATE]
+            lane_pose = run_program(
+                step, refuses_nothing, notes_nothing, sees_nothing, (), lane,
+                code[program], rules, lane_cells, lane_pose, lane_memory,
+                lane_stream, counters, by_calls, limit, outcome,
+            )  # fmt: skip
+            spent += outcome[CALLS]
+            is_complete = is_complete and outcome[ENDING] == 0
+        if lane_memory[DONE] != 0 or lane_memory[ACTIONS] == round_from:
+            break  # done, or idle: the next round would be as idle
+        if lane_memory[SCORE] != score:
+            score, scored_at = lane_memory[SCORE], lane_memory[ACTIONS]
+        elif patience > 0 and lane_memory[ACTIONS] - scored_at >= patience:
             break
-        lane_pose = run_program(
-            step, refuses_nothing, notes_nothing, sees_nothing, (), lane,
-            code[lists[q, place]], rules, lane_cells, lane_pose, lane_memory,
-            lane_stream, counters, by_calls, limit, outcome,
-        )  # fmt: skip
-        spent += outcome[CALLS]
-        is_complete = is_complete and outcome[ENDING] == 0
     values[lane] = value(lane_memory, rules)
     actions[lane] = lane_memory[ACTIONS] - acted_before
     calls[lane] = spent
     completed[lane] = is_complete
     if len(pose_after):
-        for cell in range(cells.shape[1]):
-            cells_after[lane, cell] = lane_cells[cell]
-        for slot in range(memory.shape[1]):
-            memory_after[lane, slot] = lane_memory[slot]
+        _copy(lane_cells, cells_after[lane])
+        _copy(lane_memory, memory_after[lane])
         stream_after[lane] = lane_stream[0]
         pose_after[lane] = lane_pose
 

@@ -170,10 +170,7 @@ class WorldBatch:
 
     def joined(self, other: "WorldBatch") -> "WorldBatch":
         """Two batches on the CPU, one behind the other."""
-        pairs = zip(self.arrays, other.arrays, strict=True)
-        return WorldBatch(
-            self.task, self.height, self.width, *(np.concatenate(pair) for pair in pairs)
-        )
+        return join_worlds([self, other])
 
     @property
     def device(self) -> str:
@@ -255,3 +252,12 @@ class WorldBatch:
     def to_text(self, world: int = 0) -> str:
         """One world as a map; see `Map.to_text`."""
         return self.map_of(world).to_text()
+
+
+def join_worlds(batches: Sequence[WorldBatch]) -> WorldBatch:
+    """Batches of one kind on the CPU, one behind the other."""
+    columns = zip(*(batch.arrays for batch in batches), strict=True)
+    first = batches[0]
+    return WorldBatch(
+        first.task, first.height, first.width, *(np.concatenate(column) for column in columns)
+    )

@@ -69,28 +69,25 @@ def play_worlds(
 
 @kernel
 def run_lanes(
-    part, parts, code, lists, by_calls, limit, paired, rules,
+    part, parts, span, code, lists, units, salts, rounds, patience, by_calls, limit, rules,
     cells, pose, memory, stream,
     cells_after, pose_after, memory_after, stream_after,
     values, actions, calls, completed,
     lane_cells, lane_memory, lane_stream, counters, outcome,
 ):  # fmt: skip
-    """Run lists of programs on worlds.
+    """Run every unit on its `span` worlds; unit u's lanes are u * span and those after it.
 
-    The work is dealt out to `parts` threads in turn, a list on up to `SHARE` worlds at a time. If
-    `paired`, list i runs on world i; else every list on every world, lane q * B + b. The other
-    arguments are those of `run_lane`.
+    The work is dealt out to `parts` threads in turn, a unit on up to `SHARE` worlds at a time. The
+    other arguments are those of `run_lane`.
     """
-    worlds = len(pose)
-    shares = 1 if paired else (worlds + SHARE - 1) // SHARE
-    for unit in range(part, len(lists) * shares, parts):
-        q = unit // shares
-        first = q if paired else unit % shares * SHARE
-        last = q + 1 if paired else min(first + SHARE, worlds)
-        for world in range(first, last):
-            lane = q if paired else q * worlds + world
+    shares = (span + SHARE - 1) // SHARE
+    for item in range(part, len(units) * shares, parts):
+        unit = item // shares
+        first = item % shares * SHARE
+        for offset in range(first, min(first + SHARE, span)):
             run_lane(
-                step, lane, q, world, code, lists, by_calls, limit, rules,
+                step, unit * span + offset, unit, offset,
+                code, lists, units, salts, rounds, patience, by_calls, limit, rules,
                 cells, pose, memory, stream, cells_after, pose_after, memory_after, stream_after,
                 values, actions, calls, completed,
                 lane_cells, lane_memory, lane_stream, counters, outcome,

@@ -54,12 +54,12 @@ def play_worlds(
 
 @cuda.jit(cache=True)
 def run_lanes(
-    code, lists, by_calls, limit, paired, rules,
+    span, code, lists, units, salts, rounds, patience, by_calls, limit, rules,
     cells, pose, memory, stream,
     cells_after, pose_after, memory_after, stream_after,
     values, actions, calls, completed,
 ):  # fmt: skip
-    """Run lists of programs on worlds; see `run_lane`."""
+    """Run units on worlds; see `run_lane`."""
     lane = cuda.grid(1)
     if lane >= len(values):
         return
@@ -68,11 +68,9 @@ def run_lanes(
     lane_stream = cuda.local.array(1, np.uint64)
     counters = cuda.local.array(DEPTH, np.int32)
     outcome = cuda.local.array(2, np.int32)
-    worlds = len(pose)
-    q = lane if paired else lane // worlds
-    world = lane if paired else lane % worlds
     run_lane(
-        step, lane, q, world, code, lists, by_calls, limit, rules,
+        step, lane, lane // span, lane % span,
+        code, lists, units, salts, rounds, patience, by_calls, limit, rules,
         cells, pose, memory, stream, cells_after, pose_after, memory_after, stream_after,
         values, actions, calls, completed,
         lane_cells, lane_memory, lane_stream, counters, outcome,

@@ -16,8 +16,9 @@ from pomp.errors import ConfigError, DeviceMemoryError
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.tasks.engine import kernels_of
-from pomp.tasks.rollout_cuda import act_cuda, run_cuda
+from pomp.tasks.rollout_cuda import act_cuda, run_cuda, run_cuda_together
 from pomp.tasks.task import Setting
+from pomp.tasks.units import Units
 
 DEFAULT_CAP = "calls220"
 LEAST_LANES, LEAST_WORLDS = 256, 2048  # work below which another thread does not pay
@@ -117,10 +118,44 @@ def _cross(
     setting: Setting, code: Code, rows: NDArray[np.int32], worlds: WorldBatch, cap: Cap | str,
     keep_worlds: bool, threads: int | None,
 ) -> Rollout:  # fmt: skip
-    lanes = len(rows) * len(worlds) if keep_worlds else 0
-    after = worlds.room(lanes)
-    parts = _run(setting, code, rows, worlds, after, cap, threads, paired=False)
+    units = Units.crossed(rows, len(worlds))
+    after = worlds.room(units.lanes if keep_worlds else 0)
+    parts = _run(setting, code, units, worlds, after, cap, threads)
     return _shaped(parts, (len(rows), len(worlds)), after if keep_worlds else None)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Units of one task, ready to run; that their numbers fit is the caller's promise.
+
+    Attributes:
+        setting: the task.
+        code: the programs.
+        units: what runs where.
+        worlds: the start states; they are not changed.
+        cap: how long one program may run.
+    """
+
+    setting: Setting
+    code: Code
+    units: Units
+    worlds: WorldBatch
+    cap: str = DEFAULT_CAP
+
+
+def run_launches(launches: Sequence[Launch], *, threads: int | None = None) -> list[Rollout]:
+    """Run units of several tasks; on a GPU side by side. The arrays are `[Q, span]`, on the CPU."""
+    on_device = [work for work in launches if work.worlds.device == "cuda"]
+    parts_on_device = iter(run_cuda_together(on_device))
+    results = []
+    for work in launches:
+        if work.worlds.device == "cuda":
+            parts = next(parts_on_device)
+        else:
+            worlds, nothing = work.worlds, work.worlds.room(0)
+            parts = _run(work.setting, work.code, work.units, worlds, nothing, work.cap, threads)
+        results.append(_shaped(parts, (len(work.units), work.units.span), None).to("cpu"))
+    return results
 
 
 def advance(
@@ -140,7 +175,7 @@ def advance(
     rows = as_lists(np.asarray(choice).reshape(-1, 1), len(code))
     if len(rows) != len(worlds):
         raise ConfigError(f"{len(worlds)} worlds need as many choices, got {len(rows)}")
-    parts = _run(setting, code, rows, worlds, worlds, cap, threads, paired=True)
+    parts = _run(setting, code, Units.paired(rows), worlds, worlds, cap, threads)
     return _shaped(parts, (len(worlds), 1), worlds)
 
 
@@ -179,14 +214,14 @@ def act_on(
 
 
 def _run(
-    setting: Setting, code: Code, rows: NDArray[np.int32], worlds: WorldBatch, after: WorldBatch,
-    cap: Cap | str, threads: int | None, *, paired: bool,
+    setting: Setting, code: Code, units: Units, worlds: WorldBatch, after: WorldBatch,
+    cap: Cap | str, threads: int | None,
 ) -> _Parts:  # fmt: skip
     check_worlds(setting, worlds)
     limits = cap if isinstance(cap, Cap) else Cap.parse(cap)
     if worlds.device == "cuda":
-        return run_cuda(setting, code, rows, worlds, after, limits, paired=paired)
-    lanes = len(rows) if paired else len(rows) * len(worlds)
+        return run_cuda(setting, code, units, worlds, after, limits)
+    lanes = units.lanes
     values = np.empty(lanes, np.float64)
     actions, calls = np.empty(lanes, np.int32), np.empty(lanes, np.int32)
     completed = np.empty(lanes, np.bool_)
@@ -195,7 +230,8 @@ def _run(
 
     def run_part(part: int) -> None:
         run_lanes(
-            part, parts, code.instructions, rows, limits.by_calls, limits.limit, paired,
+            part, parts, units.span, code.instructions, *units.arrays, units.rounds, units.patience,
+            limits.by_calls, limits.limit,
             setting.rules, *worlds.arrays, *after.arrays, values, actions, calls, completed,
             np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
             np.empty(1, np.uint64), np.empty(max(code.depth, 1), np.int32), np.empty(2, np.int32),

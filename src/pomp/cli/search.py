@@ -1,0 +1,207 @@
+"""`pomp search`."""
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from pomp.cli.inputs import parse_options
+from pomp.cli.progress import Progress
+from pomp.cli.stopping import Stop, check_minutes, stopping
+from pomp.errors import ConfigError, OutputError
+
+if TYPE_CHECKING:
+    from pomp.search.batch import Batch
+    from pomp.search.folder import SearchFolder
+    from pomp.search.jobs import Job
+
+SAVE_SECONDS = 15.0
+MOST_SEEDS = 10_000
+_SHOWN = 60  # signs of a program in the progress line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """Search for programs that are modes of a machine. Ctrl-C saves; --resume goes on."""
+
+    tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")]
+    """One or more tasks."""
+    out: str
+    """The search's folder; a new one unless --resume is given."""
+    method: str = "pomp"
+    """pomp, cem, cem-diversity, cem-xm, cem-diversity-topk, cem-diversity-xm, leaps, leaps-grid,
+    hill-climbing, cebs, annealing or pomp-program-space."""
+    modes: int | None = None
+    """How many modes, for methods that find several; without it 3 or 5, as in the paper."""
+    seeds: str = "0"
+    """One number, a list (0,3) or a range (0-4)."""
+    preset: Literal["paper", "code", "best"] = "paper"
+    """Whose settings."""
+    set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
+    """Change a setting, as in proposer.sigma=0.25; may be given several times."""
+    variant: str | None = None
+    """The tasks' variant; without it each task's default."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where programs are decoded and executed."""
+    resume: bool = False
+    """Go on with the search in the folder."""
+    minutes: float | None = None
+    """Stop after so many minutes, saved, to be resumed."""
+    json: bool = False
+    """Print one JSON document."""
+
+    def run(self) -> int:
+        """Search, then print the modes."""
+        check_minutes(self.minutes)
+        jobs = self._jobs()
+        from pomp._cuda import check_device
+        from pomp.embedding.space import Embedding
+        from pomp.folders import check_new
+        from pomp.search.batch import Batch
+        from pomp.search.folder import SearchFolder
+
+        check_device(self.device)
+        folder = SearchFolder(Path(self.out), jobs, self.device)
+        if not self.resume:
+            check_new(folder.path)
+        batch = Batch(jobs, Embedding.load(jobs[0].config.embedding, self.device), self.device)
+        if not self.resume or is_empty_folder(folder.path):
+            _begin(folder)
+        else:
+            folder.resume(batch)
+            if folder.is_finished():
+                return self._report(folder, "was finished before")
+        with stopping(self.minutes) as stop:
+            _advance(batch, folder, stop)
+        if not batch.is_finished:
+            return self._stopped(batch, was_asked=stop.was_asked)
+        folder.close()
+        return self._report(folder, "finished")
+
+    def _jobs(self) -> list["Job"]:
+        from pomp.search.jobs import Job
+        from pomp.search.methods import configure
+        from pomp.tasks.catalog import find_task
+
+        if not self.tasks:
+            raise ConfigError("name a task to search, as in 'pomp search UpNDown --out runs/up'")
+        changes: dict[str, Any] = {
+            name: _read_value(text) for name, text in parse_options(self.set).items()
+        }
+        if self.modes is not None:
+            changes["mode.modes"] = self.modes
+        settings = [find_task(name).configure(self.variant) for name in self.tasks]
+        names = [setting.task.name for setting in settings]
+        if len(set(names)) < len(names):
+            raise ConfigError("a task is named twice")
+        configs = [configure(self.method, self.preset, name, changes) for name in names]
+        seeds = parse_seeds(self.seeds)
+        pairs = zip(settings, configs, strict=True)
+        return [Job(setting, seed, config) for setting, config in pairs for seed in seeds]
+
+    def _stopped(self, batch: "Batch", *, was_asked: bool) -> int:
+        done = sum(len(job.records) for job in batch.jobs)
+        total = sum(job.total_runs for job in batch.jobs)
+        if self.json:
+            print(json.dumps({"finished": False, "runs": done, "of": total}))
+        else:
+            print(
+                f"stopped after {done} of {total} runs; go on with --resume and the same settings"
+            )
+        return 130 if was_asked else 0
+
+    def _report(self, folder: "SearchFolder", how: str) -> int:
+        from pomp.search.folder import read_modes
+
+        found = [read_modes(folder.of(job)) for job in folder.jobs]
+        if self.json:
+            print(json.dumps(found))
+            return 0
+        print(f"{self.out}: {how}")
+        for result in found:
+            spent = sum(mode["candidates"] for mode in result["modes"])
+            print(f"{result['task']}, seed {result['seed']}: {spent:,} candidates")
+            for number, mode in enumerate(result["modes"], 1):
+                print(f"  {number}  score {mode['score']:.4f}  {mode['program']}")
+        return 0
+
+
+def _begin(folder: "SearchFolder") -> None:
+    if folder.path.is_dir():  # left empty by a process that was killed
+        folder.path.rmdir()
+    folder.begin()
+
+
+def is_empty_folder(path: Path) -> bool:
+    """Whether there is nothing to resume, but nothing in the way either."""
+    try:
+        return path.is_dir() and not any(path.iterdir())
+    except OSError as error:
+        raise OutputError(f"cannot read '{path}': {error.strerror}") from error
+
+
+def _advance(batch: "Batch", folder: "SearchFolder", stop: Stop) -> None:
+    """Step until all is done or a stop is asked for; checkpoints on the way and at the end."""
+    total = sum(job.total_runs for job in batch.jobs)
+    progress = Progress("runs", total)
+    began = saved = time.monotonic()
+    try:
+        while not batch.is_finished and not stop():
+            for ended in batch.step():
+                folder.note(ended)
+            now = time.monotonic()
+            if now - saved > SAVE_SECONDS:
+                folder.save(batch)
+                saved = time.monotonic()
+            done = sum(len(job.records) for job in batch.jobs)
+            rate = batch.proposed / max(now - began, 1e-9)
+            progress.share(done, batch.share_done(), partial(_note_of, batch, rate))
+    finally:
+        progress.close()
+        folder.save(batch)
+
+
+def _note_of(batch: "Batch", rate: float) -> str:
+    best = max(batch.active, key=lambda one: one.run.best_plain, default=None)
+    if best is None:
+        return ""
+    task, score = best.job.setting.task.name, best.run.best_plain
+    text = batch.best_text(best)
+    shown = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    return f"{rate:,.0f} programs/s, {task} mode {best.key.mode + 1}: {score:.3f} {shown}"
+
+
+def parse_seeds(text: str) -> list[int]:
+    """`3`, `0,2` or `0-4` -> numbers.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,18})(?:-(\d{1,18}))?\s*", part)
+        if not match:
+            raise ConfigError(f"seeds are a number, a list (0,3) or a range (0-4), got '{text}'")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not 0 <= last - first < MOST_SEEDS:
+            raise ConfigError(
+                f"a range of seeds goes up, at most {MOST_SEEDS} of them, got '{part}'"
+            )
+        seeds += range(first, last + 1)
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"a seed comes twice in '{text}'")
+    return seeds
+
+
+def _read_value(text: str) -> Any:
+    """A number, true or false, or else the text itself."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, bool | int | float) else text

@@ -1,0 +1,1 @@
+"""Stage 2: search for effective, diverse, compatible programs."""

@@ -1,0 +1,207 @@
+"""A search's folder: one folder per task and seed, and a checkpoint of everything in progress."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.embedding.files import read_arrays, write_arrays
+from pomp.errors import DataFileError, OutputError
+from pomp.folders import CONFIG_FILE, begin_run, check_config, write_text
+from pomp.search.batch import ActiveRun, Batch
+from pomp.search.config import to_json
+from pomp.search.jobs import Job, RunKey, RunRecord
+
+STATE_FILE, MODES_FILE, METRICS_FILE = "state.safetensors", "modes.json", "metrics.jsonl"
+TRACE_FILE = "trajectory.safetensors"
+
+
+class SearchFolder:
+    """Where a batch of jobs is kept.
+
+    Attributes:
+        path: the folder.
+        jobs: its jobs, in a fixed order.
+    """
+
+    def __init__(self, path: Path, jobs: list[Job], device: str) -> None:
+        self.path, self.jobs, self.device = path, jobs, device
+
+    def describe(self) -> dict[str, Any]:
+        """The config a resumed search must have, too."""
+        searches = {self._name(job): _describe(job) for job in self.jobs}
+        return {"device": self.device, "searches": searches}
+
+    @staticmethod
+    def _name(job: Job) -> str:
+        return f"{job.setting.task.name}/seed{job.seed}"
+
+    def of(self, job: Job) -> Path:
+        """The folder of one job."""
+        return self.path / job.setting.task.name / f"seed{job.seed}"
+
+    def begin(self) -> None:
+        """Make the folders of a new search.
+
+        Raises:
+            OutputError: they exist, or cannot be made.
+        """
+        begin_run(self.path, self.describe())
+        self._make_folders()
+
+    def _make_folders(self) -> None:
+        for job in self.jobs:
+            folder = self.of(job)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise OutputError(f"cannot write '{folder}': {error.strerror}") from error
+            config = {"task": job.setting.task.name, "seed": job.seed, **_describe(job)}
+            write_text(folder / CONFIG_FILE, json.dumps(config, indent=2))
+
+    def resume(self, batch: Batch) -> None:
+        """Put the last checkpoint in place; without one the search begins anew.
+
+        Raises:
+            DataFileError: there is no search here, or its checkpoint is damaged.
+            ConfigError: it was begun with another config.
+        """
+        check_config(self.path, self.describe())
+        self._make_folders()
+        for draft in self.path.rglob(".*.*.*"):  # left by a process that was killed
+            draft.unlink(missing_ok=True)
+        state = self.path / STATE_FILE
+        if state.exists():
+            arrays, header = read_arrays(state, "search checkpoint")
+            try:
+                _restore(batch, arrays, header)
+            except (KeyError, ValueError, TypeError, IndexError) as error:
+                raise DataFileError(f"'{state}' is no checkpoint of this search") from error
+        for job in self.jobs:
+            lines = "".join(json.dumps(record.to_json()) + "\n" for record in job.records)
+            write_text(self.of(job) / METRICS_FILE, lines)
+
+    def is_finished(self) -> bool:
+        """Whether every job's modes are there."""
+        return all((self.of(job) / MODES_FILE).is_file() for job in self.jobs)
+
+    def save(self, batch: Batch) -> None:
+        """Write a checkpoint; the one before survives if this fails."""
+        arrays, header = _state_of(batch)
+        write_arrays(self.path / STATE_FILE, arrays, header)
+
+    def note(self, ended: ActiveRun) -> None:
+        """Write down a run that has ended, and its job's modes if that was the last one."""
+        job, folder = ended.job, self.of(ended.job)
+        record = next(one for one in job.records if RunKey(one.mode, one.run) == ended.key)
+        path = folder / METRICS_FILE
+        try:
+            with path.open("a") as file:
+                file.write(json.dumps(record.to_json()) + "\n")
+        except OSError as error:
+            raise OutputError(f"cannot write '{path}': {error.strerror or error}") from error
+        if job.traces:
+            traces = {f"run{key.run}": trace for key, trace in job.traces.items()}
+            write_arrays(folder / TRACE_FILE, traces, {"task": job.setting.task.name})
+        if job.is_finished:
+            write_text(folder / MODES_FILE, json.dumps(job.result(), indent=1) + "\n")
+
+    def close(self) -> None:
+        """Remove the checkpoint of a search that has come to its end."""
+        (self.path / STATE_FILE).unlink(missing_ok=True)
+
+
+def _describe(job: Job) -> dict[str, Any]:
+    options = {name: str(value) for name, value in job.setting.options.items()}
+    return {"variant": job.setting.variant, "options": options, **to_json(job.config)}
+
+
+def read_modes(path: Path) -> dict[str, Any]:
+    """The modes.json of a finished job.
+
+    Raises:
+        DataFileError: it is missing or damaged.
+    """
+    try:
+        found = json.loads((path / MODES_FILE if path.is_dir() else path).read_text())
+        if not {"task", "method", "seed", "modes"} <= set(found):
+            raise ValueError
+    except (OSError, ValueError, TypeError) as error:
+        raise DataFileError(f"'{path}' holds no readable {MODES_FILE} of a search") from error
+    return dict(found)
+
+
+def read_records(folder: Path) -> list[RunRecord]:
+    """The finished runs of a job, up to the first line that is damaged or cut short."""
+    path, records = folder / METRICS_FILE, list[RunRecord]()
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
+        try:
+            records.append(RunRecord.from_json(json.loads(line)))
+        except (ValueError, KeyError, TypeError):
+            break
+    return records
+
+
+def find_jobs(path: Path) -> list[Path]:
+    """The folders of a search's jobs, in order.
+
+    Raises:
+        DataFileError: there are none.
+    """
+    found = sorted(file.parent for file in path.glob(f"*/seed*/{CONFIG_FILE}"))
+    if not found:
+        raise DataFileError(f"'{path}' holds no search; expected folders TASK/seedN in it")
+    return found
+
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def _state_of(batch: Batch) -> tuple[Arrays, dict[str, Any]]:
+    arrays: Arrays = {}
+    jobs, runs = [], []
+    for number, job in enumerate(batch.jobs):
+        jobs.append([record.to_json() for record in job.records])
+        if job.vectors:
+            arrays[f"job{number}.vectors"] = np.stack(job.vectors)
+        for key, trace in job.traces.items():
+            arrays[f"job{number}.trace{key.run}"] = trace
+    for number, one in enumerate(batch.active):
+        kept, values = one.run.to_arrays()
+        arrays |= {f"run{number}.{name}": array for name, array in kept.items()}
+        if one.trace:
+            arrays[f"run{number}.trace"] = np.stack(one.trace)
+        spent = {name: getattr(one, name) for name in _SPENT}
+        place = {"job": batch.jobs.index(one.job), "mode": one.key.mode, "run": one.key.run}
+        runs.append({**place, "values": values, "spent": spent})
+    return arrays, {"jobs": jobs, "runs": runs}
+
+
+_SPENT = ("candidates", "executions", "actions", "curve")
+
+
+def _restore(batch: Batch, arrays: Arrays, header: dict[str, Any]) -> None:
+    for number, (job, lines) in enumerate(zip(batch.jobs, header["jobs"], strict=True)):
+        vectors = arrays.get(f"job{number}.vectors", np.empty((0, 1), np.float32))
+        for line, vector in zip(lines, vectors, strict=True):
+            job.finish(RunRecord.from_json(line), vector)
+        for run in range(len(lines)):
+            if f"job{number}.trace{run}" in arrays:
+                job.traces[RunKey(0, run)] = arrays[f"job{number}.trace{run}"]
+    for number, line in enumerate(header["runs"]):
+        job, key = batch.jobs[line["job"]], RunKey(line["mode"], line["run"])
+        job.mark_started(key)
+        one = batch.make_run(job, key)
+        own = {
+            name.partition(".")[2]: array
+            for name, array in arrays.items()
+            if name.partition(".")[0] == f"run{number}"
+        }
+        one.run.restore(own, line["values"])
+        one.trace = list(own.get("trace", ()))
+        for name in _SPENT:
+            setattr(one, name, line["spent"][name])
+        one.curve = [(int(a), int(b), float(c)) for a, b, c in one.curve]
+        batch.active.append(one)

@@ -1,0 +1,130 @@
+"""The methods by name: which settings each of them changes, and for which task."""
+
+from collections.abc import Mapping
+from functools import cache
+from itertools import product
+from typing import Any, Literal, get_args
+
+from pomp.errors import UnknownNameError
+from pomp.search.config import (
+    BeamConfig,
+    CemConfig,
+    ClimbConfig,
+    Init,
+    Proposer,
+    SearchConfig,
+    changed,
+)
+
+Preset = Literal["paper", "code", "best"]
+TASK_MODES = 0  # as a number of modes: the task's own
+
+_DIVERSE = {"mode.runs": 10, "mode.diversity": "modes+runs"}
+_ANNEAL = {"proposer.rule": "anneal", "proposer.moves": "rich", "proposer.max_depth": 6}
+_PROGRAMS = {"score.starts": 32}
+_LEAPS = {
+    **{"proposer.stop": "solved", "proposer.keep": "last"},
+    **{"score.invalid": 0.01, "score.redraw": 100},
+}
+_METHODS: dict[str, tuple[type[Proposer], dict[str, Any]]] = {
+    "pomp": (CemConfig, {**_DIVERSE, "mode.modes": TASK_MODES, "mode.lists": True}),
+    "cem": (CemConfig, {}),
+    "cem-diversity": (CemConfig, {**_DIVERSE, "mode.diversity": "runs"}),
+    "cem-xm": (CemConfig, {"mode.modes": TASK_MODES}),
+    "cem-diversity-topk": (
+        CemConfig,
+        {**_DIVERSE, "mode.modes": TASK_MODES, "mode.choose": "top", "mode.diversity": "runs"},
+    ),
+    "cem-diversity-xm": (CemConfig, {**_DIVERSE, "mode.modes": TASK_MODES}),
+    "leaps": (CemConfig, _LEAPS),
+    "leaps-grid": (CemConfig, {**_LEAPS, "mode.grid": True}),
+    "hill-climbing": (ClimbConfig, _PROGRAMS),
+    "cebs": (BeamConfig, _PROGRAMS),
+    "annealing": (ClimbConfig, {**_PROGRAMS, **_ANNEAL}),
+    "pomp-program-space": (
+        ClimbConfig,
+        {
+            **{**_DIVERSE, **_ANNEAL, "mode.modes": TASK_MODES, "mode.lists": True},
+            **{"proposer.length": 40, "proposer.candidates": 20_000, "proposer.solved_score": 1e6},
+        },
+    ),
+}
+METHODS = tuple(_METHODS)
+"""The names of all methods."""
+
+_THREE_MODES = ("Seesaw", "UpNDown", "InfHarvester")
+_LEAPS_NAMES = ("init", "population", "elite_fraction", "sigma", "decay")
+_LEAPS_TASKS: dict[str, tuple[Init, int, float, float, bool]] = {
+    "StairClimber": ("tiny_normal", 32, 0.05, 0.25, True),
+    "FourCorner": ("tiny_normal", 64, 0.2, 0.5, False),
+    "TopOff": ("tiny_normal", 64, 0.05, 0.25, False),
+    "Maze": ("ones", 16, 0.1, 0.1, False),
+    "CleanHouse": ("ones", 32, 0.05, 0.25, True),
+    "Harvester": ("normal", 32, 0.1, 0.5, True),
+    # The others' first centre is not published, their further settings by a later study only.
+    "DoorKey": ("normal", 32, 0.1, 0.25, False),
+    "OneStroke": ("normal", 64, 0.05, 0.5, True),
+    "Seeder": ("normal", 32, 0.1, 0.25, False),
+    "Snake": ("normal", 32, 0.2, 0.25, False),
+}
+_BEAM_SIGMA = {"Harvester": 0.5, "FourCorner": 0.5, "OneStroke": 0.5, "Maze": 0.1}
+
+
+def configure(
+    method: str, preset: str, task: str, changes: Mapping[str, Any] | None = None
+) -> SearchConfig:
+    """The settings of a method for a task.
+
+    Args:
+        method: one of `METHODS`.
+        preset: paper; code: what the published code does where the paper is silent; or best.
+        task: its name; some published settings depend on it.
+        changes: fields to change, as `proposer.sigma` -> value.
+
+    Raises:
+        UnknownNameError: no such method, preset or field.
+        ConfigError: a value that does not fit.
+    """
+    if method not in _METHODS:
+        raise UnknownNameError("method", method, METHODS)
+    if preset not in get_args(Preset):
+        raise UnknownNameError("preset", preset, get_args(Preset))
+    kind, settings = _METHODS[method]
+    settings = {**settings, **_for_task(method, task), **_for_preset(kind, preset)}
+    if settings.get("mode.modes") == TASK_MODES:
+        settings["mode.modes"] = 3 if task in _THREE_MODES else 5
+    config: SearchConfig = changed(SearchConfig(method=method, proposer=kind()), settings)
+    return changed(config, changes or {})
+
+
+def _for_task(method: str, task: str) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    if task == "Farmer":
+        settings |= {"score.starts": 1, "mode.least_list": "square"}
+    if method == "leaps":
+        if task in _LEAPS_TASKS:
+            published = zip(_LEAPS_NAMES, _LEAPS_TASKS[task], strict=True)
+            settings |= {f"proposer.{name}": value for name, value in published}
+        else:
+            settings["mode.grid"] = True
+    if method == "cebs":
+        settings["proposer.sigma"] = _BEAM_SIGMA.get(task, 0.25)
+    return settings
+
+
+def _for_preset(kind: type[Proposer], preset: str) -> dict[str, Any]:
+    if preset == "code":
+        return {"score.fresh_draws": True}
+    if preset == "best" and kind is CemConfig:
+        return {"proposer.keep": "candidate"}
+    return {}
+
+
+@cache
+def leaps_grid() -> tuple[dict[str, Any], ...]:
+    """The 216 settings LEAPS chooses from for a new task."""
+    values = (
+        *(("normal", "tiny_normal", "ones"), (8, 16, 32, 64), (0.05, 0.1, 0.2)),
+        *((0.1, 0.25, 0.5), (True, False)),
+    )
+    return tuple(dict(zip(_LEAPS_NAMES, chosen, strict=True)) for chosen in product(*values))
