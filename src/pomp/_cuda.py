@@ -154,6 +154,8 @@ def as_launchable(
     """
     if isinstance(array, DeviceArray):
         found = array.array
+        if dtype is None and shape is None:
+            return found
     elif hasattr(array, "__cuda_array_interface__"):
         found = load_cuda().as_cuda_array(array)
     else:

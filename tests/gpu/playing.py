@@ -16,7 +16,9 @@ from pomp.dsl.sampling import sample_programs
 from pomp.karel.observation import observe
 from pomp.tasks.catalog import TASKS
 from pomp.tasks.engine import draw_starts
-from pomp.tasks.rollout import act_on, advance, rollout
+from pomp.tasks.rollout import Launch, act_on, advance, rollout, run_launches
+from pomp.tasks.rollout_cuda import LaunchPad
+from pomp.tasks.units import CANDIDATE, Units
 
 
 def play(task, device, *, programs, starts, steps):
@@ -36,6 +38,7 @@ def play(task, device, *, programs, starts, steps):
         found |= {f"{cap} {n}": array for n, array in enumerate(result.worlds.arrays)}
     moved = advance(setting, code, worlds, draw.integers(-1, programs, starts))
     found["advance"] = to_host(moved.returns)
+    found |= launch_units(setting, code, worlds)
     for step in range(steps):
         actions = draw.integers(0, 5, starts)
         rewards = act_on(setting, worlds, to_device(actions) if device == "cuda" else actions)
@@ -44,6 +47,21 @@ def play(task, device, *, programs, starts, steps):
         found[f"planes {channels}"] = to_host(observe(worlds, channels))
     found |= {f"end {n}": array for n, array in enumerate(worlds.to("cpu").arrays)}
     return {name: np.ascontiguousarray(array).tobytes() for name, array in found.items()}
+
+
+def launch_units(setting, code, worlds):
+    """Lists with candidates, salted and repeated, twice on one pad, the second time more of them."""
+    lists = np.array([[CANDIDATE, 0, CANDIDATE], [1, CANDIDATE, -1]], np.int32)
+    pad, found = LaunchPad(), {}
+    for count, rounds in ((1, 1), (4, 3)):
+        table = np.array([[n % 2, n % len(code), 0] for n in range(count)], np.int32)
+        salts = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        units = Units(lists, table, len(worlds), salts, rounds, patience=40)
+        plain = Units(lists, table, len(worlds))
+        work = [Launch(setting, code, each, worlds) for each in (units, plain)]
+        for name, result in zip(("salted", "plain"), run_launches(work, pad), strict=True):
+            found |= {f"{name} {count} {n}": array for n, array in enumerate(result)}
+    return found
 
 
 SMALL = {"programs": 6, "starts": 2, "steps": 8}

@@ -6,6 +6,7 @@ Every change then cuts a span of tokens out and puts other tokens in its place.
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -92,6 +93,7 @@ class _Ids(NamedTuple):
     close_else: int
 
 
+@cache
 def _ids_of(vocabulary: Vocabulary) -> _Ids:
     return _Ids(*vocabulary.encode(("c(", "c)", "not", "IF", "IFELSE", "ELSE", "e(", "e)")))
 
@@ -101,6 +103,7 @@ _WRAPPERS = np.array([0, 0, 0, 4, 4, 1])
 assert [STATEMENT_FORMS[row].name for row in _WRAPPERS] == [*["while"] * 3, *["if"] * 2, "repeat"]
 
 
+@cache
 def _classes(vocabulary: Vocabulary) -> NDArray[np.uint8]:
     known = {
         **dict.fromkeys(ACTION_TOKENS, _ACTION),

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp._cuda import to_host
 from pomp.tasks.record import record
 from pomp.tasks.rollout import Launch
 from pomp.tasks.units import CANDIDATE
@@ -17,7 +18,7 @@ def run_discounted(
     units, worlds = launch.units, launch.worlds.to("cpu")
     unit = np.repeat(np.arange(len(units)), units.span)
     world = units.table[unit, 2] + np.tile(np.arange(units.span), len(units))
-    rows = units.lists[units.table[unit, 0]]
+    rows = to_host(units.lists)[units.table[unit, 0]]
     rows = np.where(rows == CANDIDATE, units.table[unit, 1][:, None], rows)
     returns, actions = np.empty(units.lanes), np.empty(units.lanes, np.int32)
     for first in range(0, units.lanes, _LANES_AT_ONCE):

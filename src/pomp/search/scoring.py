@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp._cuda import to_device
 from pomp._numba import kernel
 from pomp.dsl.bytecode import Code, compile_ids
 from pomp.dsl.vocabulary import LEAPS
@@ -19,9 +20,11 @@ from pomp.karel.world import WorldBatch, join_worlds
 from pomp.search.config import ScoreConfig
 from pomp.search.discounting import run_discounted
 from pomp.search.lists import ONE_EXECUTION
+from pomp.search.memo import Memo
 from pomp.streams import branch
 from pomp.tasks.engine import reset
 from pomp.tasks.rollout import Launch, run_launches
+from pomp.tasks.rollout_cuda import LaunchPad
 from pomp.tasks.task import Setting
 from pomp.tasks.units import Units
 
@@ -51,7 +54,7 @@ class Arena:
         self.lists = lists
         self.lengths = (lists != -1).sum(axis=1)
         self.executions = int(self.lengths.sum()) * config.starts
-        self.known: dict[tuple[int, bytes], tuple[float, int]] = {}
+        self._memos: dict[int, Memo] = {}
         self._stream = np.atleast_1d(stream)
         self._starts: dict[int, WorldBatch] = {}
 
@@ -60,9 +63,13 @@ class Arena:
         if epoch not in self._starts:
             streams = branch(branch(self._stream, epoch), np.arange(self.config.starts))
             self._starts = {old: worlds for old, worlds in self._starts.items() if old >= epoch - 1}
-            self.known = {key: found for key, found in self.known.items() if key[0] >= epoch - 1}
+            self._memos = {old: memo for old, memo in self._memos.items() if old >= epoch - 1}
             self._starts[epoch] = reset(self.setting, streams)
         return self._starts[epoch]
+
+    def memo(self, epoch: int, width: int) -> Memo:
+        """What is known of programs on the start states of an epoch."""
+        return self._memos.setdefault(epoch, Memo(width))
 
 
 @dataclass
@@ -92,9 +99,9 @@ class Trial:
         self.returns = np.zeros(len(self.ids))
         self.actions = np.zeros(len(self.ids), np.int64)
 
-    def key(self, row: int) -> tuple[int, bytes]:
-        """What a candidate's result depends on, within the arena."""
-        return int(self.epochs[row]), self.ids[row].tobytes()
+    def memo(self, epoch: int) -> Memo:
+        """What is known of such candidates on the start states of an epoch."""
+        return self.arena.memo(epoch, self.ids.shape[1])
 
     @property
     def executions(self) -> NDArray[np.int64]:
@@ -114,26 +121,38 @@ class Scorer:
     def __init__(self, device: str = "cpu") -> None:
         self.device = device
         self._frames: dict[_Kind, _Frame] = {}
+        self._pad = LaunchPad()
 
     def try_out(self, trials: Sequence[Trial]) -> None:
         """Fill in the results of trials, with one launch for each task and kind of episode."""
-        code = _compile(trials)
+        code = compile_ids(_stack([trial.ids for trial in trials]))
         first = np.cumsum([0, *(len(trial.ids) for trial in trials)])
         kinds: dict[_Kind, list[_Part]] = {}
         for trial, offset in zip(trials, first.tolist(), strict=False):
             trial.valid = code.valid[offset : offset + len(trial.ids)]
-            kinds.setdefault(_kind_of(trial.arena), []).append(_Part.of(trial, offset))
+            kinds.setdefault(_kind_of(trial.arena), []).extend(_Part.of(trial, offset))
         self._frames = {kind: self._frame(kind, parts) for kind, parts in kinds.items()}
-        busy = {kind: parts for kind, parts in kinds.items() if any(len(p.rows) for p in parts)}
+        busy = {kind: parts for kind, parts in kinds.items() if any(len(p.unknown) for p in parts)}
         launches = [_launch(self._frames[kind], parts, code) for kind, parts in busy.items()]
-        for parts, (returns, actions) in zip(busy.values(), _run(busy, launches), strict=True):
+        for parts, (returns, actions) in zip(busy.values(), self._run(busy, launches), strict=True):
             _note(parts, returns, actions)
-        for trial in trials:
-            _look_up(trial)
+        for parts in kinds.values():
+            for part in parts:
+                part.fill_in()
+
+    def _run(
+        self, kinds: dict["_Kind", list["_Part"]], launches: list[Launch]
+    ) -> list[tuple[Any, Any]]:
+        """Returns and actions, `[Q, span]`, of every launch."""
+        configs = [parts[0].trial.arena.config for parts in kinds.values()]
+        if all(config.discount == 1 for config in configs):
+            return run_launches(launches, self._pad)
+        pairs = zip(launches, configs, strict=True)
+        return [run_discounted(launch, config.discount) for launch, config in pairs]
 
     def _frame(self, kind: "_Kind", parts: list["_Part"]) -> "_Frame":
         """What the last launch of this kind had, unless an arena or its start states changed."""
-        holds = [(part.trial.arena, part.epochs) for part in parts]
+        holds = [(part.trial.arena, part.epoch) for part in parts]
         kept = self._frames.get(kind)
         return kept if kept and kept.holds == holds else _Frame.make(holds, self.device)
 
@@ -151,72 +170,73 @@ def _kind_of(arena: Arena) -> _Kind:
 
 @dataclass(frozen=True)
 class _Part:
-    """What has to be run of a trial: one row for every program that is not known yet."""
+    """What has to be run of a trial for one epoch: a row for every program not known yet."""
 
     trial: Trial
+    epoch: int
     rows: NDArray[np.int64]
-    keys: list[tuple[int, bytes]]
+    """Of the trial, valid, and to be filled in."""
+    unknown: NDArray[np.int64]
+    """Those that have to be run."""
+    entries: NDArray[np.int64]
+    """Where the rows stand in the memo."""
     first: int
-    """The trial's first row among all."""
-    epochs: list[int]
+    """The trial's first row among those of all trials."""
 
     @classmethod
-    def of(cls, trial: Trial, first: int) -> "_Part":
-        epochs = np.unique(trial.epochs).tolist()
-        for epoch in epochs:
+    def of(cls, trial: Trial, first: int) -> "list[_Part]":
+        """The parts of a trial, by epoch."""
+        parts = []
+        for epoch in np.unique(trial.epochs).tolist():
             trial.arena.starts(epoch)
-        if trial.luck is not None:
-            return cls(trial, np.flatnonzero(trial.valid), [], first, epochs)
-        known, unknown = trial.arena.known, dict[tuple[int, bytes], int]()
-        for row in np.flatnonzero(trial.valid).tolist():
-            key = trial.key(row)
-            if key not in known:
-                unknown.setdefault(key, row)
-        rows = np.fromiter(unknown.values(), np.int64, len(unknown))
-        return cls(trial, rows, list(unknown), first, epochs)
+            rows = np.flatnonzero(trial.valid & (trial.epochs == epoch))
+            entries, unknown = rows, rows
+            if trial.luck is None:
+                entries, unknown = trial.memo(epoch).find(trial.ids, rows)
+            parts.append(cls(trial, epoch, rows, unknown, entries, first))
+        return parts
+
+    def fill_in(self) -> None:
+        """Copy what is known now to the trial."""
+        if self.trial.luck is None:
+            found = self.trial.memo(self.epoch).read(self.entries)
+            self.trial.returns[self.rows], self.trial.actions[self.rows] = found
+
+    def note(self, returns: NDArray[np.float64], actions: NDArray[np.int64]) -> None:
+        """Take what the unknown rows turned out to be worth; fresh luck counts only this once."""
+        if self.trial.luck is None:
+            self.trial.memo(self.epoch).fill(returns, actions)
+        else:
+            self.trial.returns[self.unknown], self.trial.actions[self.unknown] = returns, actions
 
 
 @dataclass(frozen=True)
 class _Frame:
     """What launches of the same arenas share: start states, lists and modes, side by side."""
 
-    holds: list[tuple[Arena, list[int]]]
+    holds: list[tuple[Arena, int]]
     worlds: WorldBatch
-    lists: NDArray[np.int32]
+    lists: Any
+    """`[T, M]` int32, on the device of the worlds."""
     modes: Code
-    first_list: list[int]
-    first_world: list[dict[int, int]]
-    """By arena: epoch -> the first of its worlds."""
+    first_list: NDArray[np.int64]
 
     @classmethod
-    def make(cls, holds: list[tuple[Arena, list[int]]], device: str) -> "_Frame":
+    def make(cls, holds: list[tuple[Arena, int]], device: str) -> "_Frame":
         width = max(arena.lists.shape[1] for arena, _ in holds)
-        lists, modes, worlds = [], [], []
-        first_list: list[int] = []
-        first_world: list[dict[int, int]] = []
-        list_count = mode_count = world_count = 0
-        for arena, epochs in holds:
+        lists, mode_count = [], 0
+        for arena, _ in holds:
             wide = np.full((len(arena.lists), width), -1, np.int32)
             wide[:, : arena.lists.shape[1]] = arena.lists
             wide[wide >= 0] += mode_count
-            lists.append(wide)
-            modes.append(arena.modes)
-            first_list.append(list_count)
-            first_world.append({})
-            for epoch in epochs:
-                first_world[-1][epoch] = world_count
-                worlds.append(arena.starts(epoch))
-                world_count += arena.config.starts
-            list_count += len(wide)
             mode_count += len(arena.modes)
-        return cls(
-            holds, join_worlds(worlds).to(device), np.concatenate(lists),
-            compile_ids(_stack(modes)), first_list, first_world,
-        )  # fmt: skip
-
-
-def _compile(trials: Sequence[Trial]) -> Code:
-    return compile_ids(_stack([trial.ids for trial in trials]))
+            lists.append(wide)
+        worlds = join_worlds([arena.starts(epoch) for arena, epoch in holds]).to(device)
+        modes = compile_ids(_stack([arena.modes for arena, _ in holds]))
+        first_list = np.cumsum([0, *map(len, lists[:-1])])
+        joined = np.concatenate(lists)
+        placed = to_device(joined) if device == "cuda" else joined
+        return cls(holds, worlds, placed, modes, first_list)
 
 
 def _stack(parts: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
@@ -236,17 +256,15 @@ def _launch(frame: _Frame, parts: list[_Part], code: Code) -> Launch:
     tables, salts, rows = [], [], []
     candidate = len(frame.modes)
     for place, part in enumerate(parts):
-        lists, count, trial = len(part.trial.arena.lists), len(part.rows), part.trial
-        first_world = frame.first_world[place]
+        lists, count = len(part.trial.arena.lists), len(part.unknown)
         table = np.empty((count, lists, 3), np.int32)
         table[:, :, 0] = frame.first_list[place] + np.arange(lists)
         table[:, :, 1] = np.arange(candidate, candidate + count)[:, None]
-        worlds = [first_world[epoch] for epoch in trial.epochs[part.rows].tolist()]
-        table[:, :, 2] = np.array(worlds, np.int32)[:, None]
+        table[:, :, 2] = place * config.starts
         tables.append(table.reshape(-1, 3))
-        if trial.luck is not None:
-            salts.append(branch(trial.luck[part.rows][:, None], np.arange(lists)).ravel())
-        rows.append(part.first + part.rows)
+        if part.trial.luck is not None:
+            salts.append(branch(part.trial.luck[part.unknown][:, None], np.arange(lists)).ravel())
+        rows.append(part.first + part.unknown)
         candidate += count
     programs = _joined(frame.modes, code, np.concatenate(rows))
     units = Units(
@@ -270,38 +288,18 @@ def _joined(modes: Code, code: Code, rows: NDArray[np.int64]) -> Code:
     return Code(joined, valid, max(modes.depth, code.depth), _NO_SOURCE)
 
 
-def _run(kinds: dict[_Kind, list[_Part]], launches: list[Launch]) -> list[tuple[Any, Any]]:
-    """Returns and actions, `[Q, span]`, of every launch."""
-    configs = [parts[0].trial.arena.config for parts in kinds.values()]
-    if all(config.discount == 1 for config in configs):
-        return [(found.returns, found.actions) for found in run_launches(launches)]
-    pairs = zip(launches, configs, strict=True)
-    return [run_discounted(launch, config.discount) for launch, config in pairs]
-
-
 def _note(parts: list[_Part], returns: NDArray[np.float64], actions: NDArray[np.int32]) -> None:
-    """Remember what the programs of one launch did; of fresh luck only this once."""
+    """Deal out the results of one launch, `[Q, span]`."""
     first = 0
     for part in parts:
-        arena, count = part.trial.arena, len(part.rows)
+        arena, count = part.trial.arena, len(part.unknown)
         lists, span = len(arena.lists), arena.config.starts
         last = first + count * lists
         per_program = returns[first:last].reshape(count, lists, span) / arena.lengths[:, None]
         means = per_program.reshape(count, lists * span).sum(axis=1) / (lists * span)
         totals = actions[first:last].reshape(count, lists * span).sum(axis=1, dtype=np.int64)
-        if part.trial.luck is None:
-            found = zip(means.tolist(), totals.tolist(), strict=True)
-            arena.known.update(zip(part.keys, found, strict=True))
-        else:
-            part.trial.returns[part.rows], part.trial.actions[part.rows] = means, totals
+        part.note(means, totals)
         first = last
-
-
-def _look_up(trial: Trial) -> None:
-    if trial.luck is not None:
-        return
-    for row in np.flatnonzero(trial.valid).tolist():
-        trial.returns[row], trial.actions[row] = trial.arena.known[trial.key(row)]
 
 
 def diversity(

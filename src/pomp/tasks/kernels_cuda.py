@@ -59,9 +59,9 @@ def run_lanes(
     cells_after, pose_after, memory_after, stream_after,
     values, actions, calls, completed,
 ):  # fmt: skip
-    """Run units on worlds; see `run_lane`."""
+    """Run units on worlds; see `run_lane`. The results may be longer than needed."""
     lane = cuda.grid(1)
-    if lane >= len(values):
+    if lane >= len(units) * span:
         return
     lane_cells = cuda.local.array(CELLS, np.uint8)
     lane_memory = cuda.local.array(SLOTS, np.int32)

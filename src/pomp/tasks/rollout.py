@@ -16,7 +16,7 @@ from pomp.errors import ConfigError, DeviceMemoryError
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.tasks.engine import kernels_of
-from pomp.tasks.rollout_cuda import act_cuda, run_cuda, run_cuda_together
+from pomp.tasks.rollout_cuda import LaunchPad, act_cuda, run_cuda
 from pomp.tasks.task import Setting
 from pomp.tasks.units import Units
 
@@ -143,18 +143,23 @@ class Launch:
     cap: str = DEFAULT_CAP
 
 
-def run_launches(launches: Sequence[Launch], *, threads: int | None = None) -> list[Rollout]:
-    """Run units of several tasks; on a GPU side by side. The arrays are `[Q, span]`, on the CPU."""
+def run_launches(
+    launches: Sequence[Launch], pad: LaunchPad, *, threads: int | None = None
+) -> list[tuple[NDArray[np.float64], NDArray[np.int32]]]:
+    """Run units of several tasks, on a GPU side by side: returns and actions, `[Q, span]` each."""
     on_device = [work for work in launches if work.worlds.device == "cuda"]
-    parts_on_device = iter(run_cuda_together(on_device))
+    found_on_device = iter(pad.run(on_device) if on_device else ())
     results = []
     for work in launches:
         if work.worlds.device == "cuda":
-            parts = next(parts_on_device)
+            values, actions = next(found_on_device)
         else:
             worlds, nothing = work.worlds, work.worlds.room(0)
-            parts = _run(work.setting, work.code, work.units, worlds, nothing, work.cap, threads)
-        results.append(_shaped(parts, (len(work.units), work.units.span), None).to("cpu"))
+            values, actions, *_ = _run(
+                work.setting, work.code, work.units, worlds, nothing, work.cap, threads
+            )
+        shape = (len(work.units), work.units.span)
+        results.append((values.reshape(shape), actions.reshape(shape)))
     return results
 
 

@@ -5,12 +5,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pomp._cuda import (
     THREADS,
     DeviceArray,
     as_launchable,
     blocks_for,
+    is_on_device,
     load_cuda,
     room,
     to_device,
@@ -32,27 +34,55 @@ def run_cuda(
 ) -> Results:
     """Run units; see `rollout`. Returns values, actions, calls, completed by lane."""
     results = _results(units.lanes)
-    prepared = _prepare(setting, code, units, worlds, after, cap, results)
-    prepared(0)
+    _prepare(setting, code, units, worlds, after, cap, results)(0)
     return results
 
 
-def run_cuda_together(launches: Sequence[Any]) -> list[Results]:
-    """Run several `Launch`es at once, each on a stream of its own."""
-    if not launches:
-        return []
-    results = [_results(launch.units.lanes) for launch in launches]
-    prepared = [
-        _prepare(
-            launch.setting, launch.code, launch.units, launch.worlds, launch.worlds.room(0),
-            Cap.parse(launch.cap), room,
-        )
-        for launch, room in zip(launches, results, strict=True)
-    ]  # fmt: skip
-    for start, stream in zip(prepared, _streams(len(launches)), strict=True):
-        start(stream)
-    load_cuda().synchronize()
-    return results
+class LaunchPad:
+    """Runs several launches at once, each on a stream of its own, with memory that stays.
+
+    To ask for GPU memory, and to wrap it, takes longer than most launches; so there is one set of
+    results for each stream, which grows when it must.
+    """
+
+    def __init__(self) -> None:
+        self._streams: list[Any] = []
+        self._results: list[Results] = []
+        self._nothing: dict[tuple[int, int], WorldBatch] = {}
+
+    def run(self, launches: Sequence[Any]) -> list[tuple[NDArray[np.float64], NDArray[np.int32]]]:
+        """Values and actions of every `Launch`, by lane, on the CPU."""
+        cuda = load_cuda()
+        prepared = []
+        for place, launch in enumerate(launches):
+            results = self._room(place, launch.units.lanes)
+            work = (launch.setting, launch.code, launch.units, launch.worlds)
+            after = self._no_worlds(launch.worlds)
+            prepared.append(_prepare(*work, after, Cap.parse(launch.cap), results))
+        # All copies to the device come first: they would wait for the kernels before them.
+        for start, stream in zip(prepared, self._streams, strict=False):
+            start(stream)
+        cuda.synchronize()
+        found = []
+        for launch, (values, actions, *_) in zip(launches, self._results, strict=False):
+            lanes = launch.units.lanes
+            parts = (array.array[:lanes].copy_to_host() for array in (values, actions))
+            found.append((next(parts), next(parts)))
+        return found
+
+    def _room(self, place: int, lanes: int) -> Results:
+        if place == len(self._results):
+            self._streams.append(load_cuda().stream())
+            self._results.append(_results(lanes))
+        elif len(self._results[place][0]) < lanes:
+            self._results[place] = _results(2 * lanes)
+        return self._results[place]
+
+    def _no_worlds(self, worlds: WorldBatch) -> WorldBatch:
+        sizes = (worlds.cells.shape[1], worlds.memory.shape[1])
+        if sizes not in self._nothing:
+            self._nothing[sizes] = worlds.room(0)
+        return self._nothing[sizes]
 
 
 def _prepare(
@@ -61,7 +91,7 @@ def _prepare(
 ) -> Callable[[Any], None]:  # fmt: skip
     """Bring the inputs to the device; what comes back starts the kernel on a stream."""
     arrays = [as_launchable(array) for array in (*worlds.arrays, *after.arrays, *results)]
-    inputs = [as_launchable(array) for array in (code.on_device, *map(to_device, units.arrays))]
+    inputs = [as_launchable(array) for array in (code.on_device, *map(_on_device, units.arrays))]
     kernels = cuda_kernels_of(setting, code.depth)
 
     def start(stream: Any) -> None:
@@ -74,9 +104,16 @@ def _prepare(
     return start
 
 
+def _on_device(array: Any) -> Any:
+    """An array in GPU memory; an empty one is always the same."""
+    if is_on_device(array):
+        return array
+    return to_device(array) if len(array) else _empty(array.dtype)
+
+
 @cache
-def _streams(count: int) -> list[Any]:
-    return [load_cuda().stream() for _ in range(count)]
+def _empty(dtype: np.dtype[Any]) -> DeviceArray:
+    return to_device(np.empty(0, dtype))
 
 
 def act_cuda(setting: Setting, worlds: WorldBatch, actions: Any) -> DeviceArray:

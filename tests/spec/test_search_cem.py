@@ -1,0 +1,350 @@
+"""The cross-entropy method against a direct transcription of its published procedure."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+from pomp.search.cem import CemRun, sigma_at
+from pomp.search.config import CemConfig
+from pomp.search.methods import configure, leaps_grid
+from pomp.tasks.catalog import TASKS
+
+# ---------------------------------------------------------------- the procedure, transcribed
+
+
+class Plain:
+    """One search as it is written down; it is given populations, it does not draw them."""
+
+    def __init__(self, config):
+        self.config = config
+        self.best, self.best_score, self.best_plain = None, 0.0, 0.0
+        self.scores, self.plain = [], []
+
+    def elites(self, scores, ties):
+        """The largest (score, text); what is equal in both: the first."""
+        wanted = max(1, round(self.config.population * self.config.elite_fraction))
+        keys = [(score, *tie, -i) for i, (score, tie) in enumerate(zip(scores, ties, strict=True))]
+        return sorted(range(len(keys)), key=keys.__getitem__, reverse=True)[:wanted]
+
+    def move_centre(self, latents, scores, plain, ties):
+        chosen = self.elites(scores.tolist(), ties.tolist())
+        vectors, weights = latents[chosen].astype(np.float64), scores[chosen]
+        if self.config.keep == "candidate":
+            for i in range(len(latents)):
+                self.keep_better(latents[i], scores[i], plain[i])
+        if self.config.reduce == "mean":
+            return vectors.mean(axis=0)
+        return weights @ vectors / (weights.sum() + 1e-5)
+
+    def keep_better(self, latent, score, plain):
+        if score > self.best_score:
+            self.best, self.best_score, self.best_plain = latent.copy(), score, plain
+
+    def judge(self, centre, score, plain):
+        """Take a centre's own score; whether the search ends with it."""
+        self.scores.append(score)
+        self.plain.append(plain)
+        if self.config.keep == "last":
+            self.best, self.best_score, self.best_plain = centre.copy(), score, plain
+        else:
+            self.keep_better(centre, score, plain)
+        done, window, enough = len(self.scores), self.config.window, self.config.solved_score
+        if self.config.stop == "converged" and done >= window:
+            is_over = np.std(self.plain[-window:]) <= self.config.tolerance
+        elif self.config.stop == "solved" and done >= 10:
+            is_over = np.mean(self.plain[-10:]) >= enough and plain >= enough
+        else:
+            is_over = False
+        return is_over or done == self.config.iterations
+
+
+def landscape(steps, shift=1.0):
+    """A smooth hill with a slope across it; with `steps`, a staircase on which many are equal."""
+
+    def score(latents):
+        plain = shift + 0.1 - ((latents.astype(np.float64) - 0.3) ** 2).mean(axis=1)
+        if steps:
+            plain = np.round(plain * steps) / steps
+        multiplier = 1.0 / (1.0 + np.exp(-np.tanh(latents[:, 0].astype(np.float64))))
+        if steps:
+            multiplier = np.round(multiplier * 4) / 4
+        ties = (np.abs(latents[:, :2]) * 3).astype(np.uint8)
+        return plain * multiplier, plain, ties
+
+    return score
+
+
+def random_config(draw):
+    return CemConfig(
+        population=int(draw.integers(2, 14)),
+        elite_fraction=float(draw.choice([0.05, 0.1, 0.2, 0.5])),
+        sigma=float(draw.choice([0.1, 0.25, 0.5])),
+        decay=bool(draw.integers(2)),
+        decay_iterations=int(draw.integers(1, 12)),
+        iterations=int(draw.integers(1, 30)),
+        init=str(draw.choice(["normal", "tiny_normal", "ones"])),
+        reduce=str(draw.choice(["weighted_mean", "mean"])),
+        keep=str(draw.choice(["best", "last", "candidate"])),
+        stop=str(draw.choice(["converged", "solved", "never"])),
+        window=int(draw.integers(2, 8)),
+        tolerance=float(draw.choice([1e-3, 0.05])),
+        solved_score=float(draw.choice([0.3, 0.8])),
+    )
+
+
+def check_whole_run(config, dimensions, score, stream):
+    """Advance both; compare everything after every iteration. Returns the iterations."""
+    run = CemRun(config, np.uint64(stream), dimensions)
+    oracle = Plain(config)
+    n, asked = config.population, 0
+    while not run.is_finished:
+        asked += 1
+        assert run.iteration == asked
+        assert run.sigma == pytest.approx(expected_sigma(config, asked))
+        latents = run.ask()
+        assert (latents.shape, latents.dtype) == ((n + 1, dimensions), np.float32)
+        assert np.array_equal(latents[n], run.centre)
+        scores, plain, ties = score(latents)
+        counted = list(range(n + 1))[run.tell(latents, scores, plain, ties)]
+        if asked > 1 and oracle.judge(latents[n], scores[n], plain[n]):
+            assert run.is_finished
+            assert counted == [n]  # nobody looks at the population around the last centre
+        else:
+            assert not run.is_finished
+            assert counted == list(range(n + (asked > 1)))  # the first centre is no result
+            centre = oracle.move_centre(latents[:n], scores[:n], plain[:n], ties[:n])
+            np.testing.assert_allclose(run.centre, centre, rtol=2e-5, atol=2e-6)
+        assert run.best_score == oracle.best_score
+        if oracle.best is not None:  # else what a result would be is not said
+            assert run.best_plain == oracle.best_plain
+            assert np.array_equal(run.best, oracle.best)
+    return len(oracle.scores)
+
+
+def expected_sigma(config, iteration):
+    if not config.decay:
+        return config.sigma
+    steps = min(max(iteration - 2, 0), config.decay_iterations)
+    return config.sigma * (config.final_sigma / config.sigma) ** (steps / config.decay_iterations)
+
+
+# ---------------------------------------------------------------- whole runs
+
+
+@pytest.mark.parametrize("case", range(120))
+def test_whole_runs_follow_the_procedure(case):
+    draw = np.random.default_rng(case)
+    config = random_config(draw)
+    score = landscape(steps=[0, 4, 20][case % 3], shift=[1.0, 0.2, -1.0][case // 3 % 3])
+    check_whole_run(config, int(draw.integers(1, 9)), score, 7919 * case)
+
+
+def test_the_published_constants_are_followed_too():
+    config = CemConfig(iterations=130, tolerance=1e-9)
+    assert check_whole_run(config, 256, landscape(0), 3) == 130
+
+
+def test_a_constant_score_stops_after_the_window():
+    # "A centre stuck on a do-nothing program therefore stops after 100 iterations."
+    def score(latents):
+        plain = np.full(len(latents), 0.1)
+        return plain, plain, (latents[:, :1] > 0).astype(np.uint8)
+
+    assert check_whole_run(CemConfig(population=4), 3, score, 1) == 100
+
+
+def test_only_the_score_without_diversity_says_when_to_stop():
+    def score(latents):
+        plain = np.full(len(latents), 0.5)
+        return plain * (1 + np.abs(latents[:, 0])), plain, np.zeros((len(latents), 1), np.uint8)
+
+    assert check_whole_run(CemConfig(population=4, window=6), 3, score, 1) == 6
+
+
+def test_nothing_at_or_below_zero_is_kept():
+    run = CemRun(CemConfig(population=4, iterations=5), np.uint64(0), 3)
+    while not run.is_finished:
+        run.tell(run.ask(), np.zeros(5), np.zeros(5), np.zeros((5, 1), np.uint8))
+    assert run.best_score == 0.0
+
+
+def scores_by_centre(config, values):
+    """Run with given centre scores, one after another; how many centres were looked at."""
+    run = CemRun(config, np.uint64(5), 2)
+    run.tell(run.ask(), np.zeros(config.population + 1), np.zeros(config.population + 1), NO_TIES)
+    for done, value in enumerate(values, 1):
+        scores = np.zeros(config.population + 1)
+        scores[-1] = value
+        run.tell(run.ask(), scores, scores, NO_TIES)
+        if run.is_finished:
+            return done
+    return 0
+
+
+NO_TIES = np.zeros((5, 1), np.uint8)
+SOLVED = CemConfig(population=4, stop="solved", keep="last")
+
+
+def test_a_solved_task_stops_once_ten_centres_solved_it():
+    # "the mean of the last 10 elite-mean scores and the current one are both >= 1.1": there have
+    # to be ten (the published loop says so too), and the current one is among them.
+    assert scores_by_centre(SOLVED, [1.1] * 30) == 10
+    assert scores_by_centre(SOLVED, [0.5] * 7 + [1.1] * 30) == 17
+
+
+def test_the_mean_of_ten_counts_not_each_of_them():
+    assert scores_by_centre(SOLVED, [3.0] + [0.9] * 8 + [1.1] + [0.0] * 5) == 10
+
+
+def test_a_task_that_is_solved_now_and_then_goes_on():
+    assert scores_by_centre(SOLVED, [1.1] * 8 + [1.0] + [1.1] * 8 + [1.0] + [1.1] * 8) == 0
+
+
+def test_a_good_mean_with_a_bad_last_centre_goes_on():
+    assert scores_by_centre(SOLVED, [1.5] * 9 + [1.0]) == 0
+
+
+# ---------------------------------------------------------------- sigma, elites, first centres
+
+
+@pytest.mark.parametrize(
+    ("iteration", "sigma"),
+    [(1, 0.5), (2, 0.5), (102, 0.362), (252, 0.224), (502, 0.1), (1000, 0.1)],
+)
+def test_sigma_decays_as_published(iteration, sigma):
+    assert sigma_at(CemConfig(), iteration) == pytest.approx(sigma, abs=5e-4)
+
+
+def test_sigma_falls_by_the_same_factor_every_iteration():
+    sigmas = [sigma_at(CemConfig(), iteration) for iteration in range(2, 503)]
+    ratios = np.divide(sigmas[1:], sigmas[:-1])
+    assert ratios == pytest.approx(np.full(500, 0.9967863), abs=1e-7)
+
+
+def test_sigma_stays_without_decay_and_where_it_is_final():
+    for iteration in (1, 2, 300, 999):
+        assert sigma_at(CemConfig(decay=False, sigma=0.25), iteration) == 0.25
+        assert sigma_at(CemConfig(sigma=0.1), iteration) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("population", "fraction", "elites"),
+    [(64, 0.05, 3), (8, 0.05, 1), (16, 0.05, 1), (32, 0.05, 2), (16, 0.1, 2), (64, 0.2, 13)],
+)
+def test_the_number_of_elites_is_rounded(population, fraction, elites):
+    assert CemConfig(population=population, elite_fraction=fraction).elites == elites
+
+
+def test_populations_are_normal_around_the_centre():
+    run = CemRun(CemConfig(), np.uint64(11), 256)
+    drawn = []
+    for _ in range(3):
+        latents = run.ask()
+        drawn.append((latents[:-1] - run.centre) / run.sigma)
+        scores = np.linspace(1, 2, 65)
+        run.tell(latents, scores, scores, np.zeros((65, 1), np.uint8))
+    noise = np.concatenate(drawn).astype(np.float64)
+    error = 4.5 / math.sqrt(noise.size)
+    assert abs(noise.mean()) < error
+    assert abs((noise**2).mean() - 1) < error * math.sqrt(2)
+    assert abs((noise**3).mean()) < error * math.sqrt(15)
+    assert abs((noise**4).mean() - 3) < error * math.sqrt(96)
+    likeness = np.corrcoef(noise)[np.triu_indices(len(noise), 1)]
+    assert np.abs(likeness).max() < 5.5 / math.sqrt(256)
+    assert np.abs(np.corrcoef(noise.T)[np.triu_indices(256, 1)]).max() < 5.5 / math.sqrt(192)
+
+
+@pytest.mark.parametrize(
+    ("init", "mean", "spread"),
+    [
+        ("normal", 0.0, 1.0),
+        ("tiny_normal", 0.0, 0.1),
+        ("ones", 0.01, 0.0),
+        ("paper_normal", 0.0, 0.25),
+        ("paper_tiny_normal", 0.0, 0.025),
+        ("paper_ones", 1.0, 0.0),
+    ],
+)
+def test_first_centres_are_drawn_as_named(init, mean, spread):
+    config = CemConfig(init=init, sigma=0.25)
+    centres = np.array([CemRun(config, np.uint64(seed * 77), 256).centre for seed in range(40)])
+    assert centres.mean() == pytest.approx(mean, abs=1e-7 + 5 * spread / 100)
+    assert centres.std() == pytest.approx(spread, abs=1e-7 + 5 * spread / 140)
+
+
+def test_a_run_is_a_function_of_its_stream():
+    def third_centre(stream):
+        run = CemRun(CemConfig(population=8), np.uint64(stream), 8)
+        for _ in range(3):
+            latents = run.ask()
+            run.tell(latents, *landscape(0)(latents))
+        return run.centre.tolist()
+
+    assert third_centre(5) == third_centre(5)
+    assert third_centre(5) != third_centre(6)
+
+
+# ---------------------------------------------------------------- the settings of methods
+
+
+def test_the_grid_has_every_combination_once():
+    sigmas, fractions, inits = (0.1, 0.25, 0.5), (0.05, 0.1, 0.2), ("normal", "tiny_normal", "ones")
+    expected = set(product((8, 16, 32, 64), sigmas, fractions, (True, False), inits))
+    names = ("population", "sigma", "elite_fraction", "decay", "init")
+    assert {tuple(row[name] for name in names) for row in leaps_grid()} == expected
+    assert len(leaps_grid()) == 216
+
+
+LEAPS_TABLE = {
+    "StairClimber": ("tiny_normal", 32, 0.05, 0.25, True),
+    "FourCorner": ("tiny_normal", 64, 0.2, 0.5, False),
+    "TopOff": ("tiny_normal", 64, 0.05, 0.25, False),
+    "Maze": ("ones", 16, 0.1, 0.1, False),
+    "CleanHouse": ("ones", 32, 0.05, 0.25, True),
+    "Harvester": ("normal", 32, 0.1, 0.5, True),
+    "DoorKey": (None, 32, 0.1, 0.25, False),
+    "OneStroke": (None, 64, 0.05, 0.5, True),
+    "Seeder": (None, 32, 0.1, 0.25, False),
+    "Snake": (None, 32, 0.2, 0.25, False),
+}
+
+
+@pytest.mark.parametrize("name", LEAPS_TABLE)
+def test_leaps_has_its_published_settings(name):
+    config = configure("leaps", "paper", name)
+    cem, score = config.proposer, config.score
+    init, *others = LEAPS_TABLE[name]
+    assert [cem.population, cem.elite_fraction, cem.sigma, cem.decay] == others
+    assert init is None or cem.init == init
+    assert (cem.reduce, cem.keep, cem.stop) == ("weighted_mean", "last", "solved")
+    assert (cem.final_sigma, cem.solved_score) == (0.1, 1.1)
+    assert (cem.iterations, score.invalid, score.redraw, score.bonus) == (1000, 0.01, 100, 0.1)
+    assert (config.mode.modes, config.mode.runs, config.mode.lists) == (1, 1, False)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_the_method_of_the_paper_has_its_settings(task):
+    config = configure("pomp", "paper", task.name)
+    assert config.proposer == CemConfig()
+    assert (config.mode.runs, config.mode.lists, config.mode.diversity) == (10, True, "modes+runs")
+    assert config.mode.modes == (3 if task.name in ("Seesaw", "UpNDown", "InfHarvester") else 5)
+    assert config.mode.select == "undiversified"
+    assert (config.score.bonus, config.score.invalid, config.score.discount) == (0.1, -1.0, 1.0)
+    assert (config.score.redraw, config.score.temperature) == (0, 1.0)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_ten_starts_or_one_where_all_are_the_same(task):
+    setting = task.configure()
+    starts = list(task.starts(setting) or ()) if task.starts else []
+    is_certain = len(starts) == 1 and not task.draws(setting)
+    assert configure("pomp", "paper", task.name).score.starts == (1 if is_certain else 10)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_the_shortest_list_is_ten_and_farmers_square_an_option(task):
+    assert configure("pomp", "paper", task.name).mode.least_list == "ten"
+    published = "square" if task.name == "Farmer" else "ten"
+    assert configure("pomp", "code", task.name).mode.least_list == published
