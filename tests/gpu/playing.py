@@ -50,7 +50,7 @@ def play(task, device, *, programs, starts, steps):
 
 
 def launch_units(setting, code, worlds):
-    """Lists with candidates, salted and repeated, twice on one pad, the second time more of them."""
+    """Lists with candidates, salted and repeated, twice on one pad, then more of them."""
     lists = np.array([[CANDIDATE, 0, CANDIDATE], [1, CANDIDATE, -1]], np.int32)
     pad, found = LaunchPad(), {}
     for count, rounds in ((1, 1), (4, 3)):

@@ -1,4 +1,4 @@
-"""The cross-entropy method against a direct transcription of its published procedure."""
+"""The cross-entropy method against a transcription of its procedure; the laws of its lists."""
 
 import math
 from itertools import product
@@ -8,8 +8,10 @@ import pytest
 
 from pomp.search.cem import CemRun, sigma_at
 from pomp.search.config import CemConfig
-from pomp.search.methods import configure, leaps_grid
-from pomp.tasks.catalog import TASKS
+from pomp.search.lists import draw_lists, least_length
+from pomp.search.methods import leaps_grid
+
+CANDIDATE = -2
 
 # ---------------------------------------------------------------- the procedure, transcribed
 
@@ -217,12 +219,6 @@ def test_sigma_decays_as_published(iteration, sigma):
     assert sigma_at(CemConfig(), iteration) == pytest.approx(sigma, abs=5e-4)
 
 
-def test_sigma_falls_by_the_same_factor_every_iteration():
-    sigmas = [sigma_at(CemConfig(), iteration) for iteration in range(2, 503)]
-    ratios = np.divide(sigmas[1:], sigmas[:-1])
-    assert ratios == pytest.approx(np.full(500, 0.9967863), abs=1e-7)
-
-
 def test_sigma_stays_without_decay_and_where_it_is_final():
     for iteration in (1, 2, 300, 999):
         assert sigma_at(CemConfig(decay=False, sigma=0.25), iteration) == 0.25
@@ -274,21 +270,6 @@ def test_first_centres_are_drawn_as_named(init, mean, spread):
     assert centres.std() == pytest.approx(spread, abs=1e-7 + 5 * spread / 140)
 
 
-def test_a_run_is_a_function_of_its_stream():
-    def third_centre(stream):
-        run = CemRun(CemConfig(population=8), np.uint64(stream), 8)
-        for _ in range(3):
-            latents = run.ask()
-            run.tell(latents, *landscape(0)(latents))
-        return run.centre.tolist()
-
-    assert third_centre(5) == third_centre(5)
-    assert third_centre(5) != third_centre(6)
-
-
-# ---------------------------------------------------------------- the settings of methods
-
-
 def test_the_grid_has_every_combination_once():
     sigmas, fractions, inits = (0.1, 0.25, 0.5), (0.05, 0.1, 0.2), ("normal", "tiny_normal", "ones")
     expected = set(product((8, 16, 32, 64), sigmas, fractions, (True, False), inits))
@@ -297,54 +278,71 @@ def test_the_grid_has_every_combination_once():
     assert len(leaps_grid()) == 216
 
 
-LEAPS_TABLE = {
-    "StairClimber": ("tiny_normal", 32, 0.05, 0.25, True),
-    "FourCorner": ("tiny_normal", 64, 0.2, 0.5, False),
-    "TopOff": ("tiny_normal", 64, 0.05, 0.25, False),
-    "Maze": ("ones", 16, 0.1, 0.1, False),
-    "CleanHouse": ("ones", 32, 0.05, 0.25, True),
-    "Harvester": ("normal", 32, 0.1, 0.5, True),
-    "DoorKey": (None, 32, 0.1, 0.25, False),
-    "OneStroke": (None, 64, 0.05, 0.5, True),
-    "Seeder": (None, 32, 0.1, 0.25, False),
-    "Snake": (None, 32, 0.2, 0.25, False),
-}
+# ---------------------------------------------------------------- lists
 
 
-@pytest.mark.parametrize("name", LEAPS_TABLE)
-def test_leaps_has_its_published_settings(name):
-    config = configure("leaps", "paper", name)
-    cem, score = config.proposer, config.score
-    init, *others = LEAPS_TABLE[name]
-    assert [cem.population, cem.elite_fraction, cem.sigma, cem.decay] == others
-    assert init is None or cem.init == init
-    assert (cem.reduce, cem.keep, cem.stop) == ("weighted_mean", "last", "solved")
-    assert (cem.final_sigma, cem.solved_score) == (0.1, 1.1)
-    assert (cem.iterations, score.invalid, score.redraw, score.bonus) == (1000, 0.01, 100, 0.1)
-    assert (config.mode.modes, config.mode.runs, config.mode.lists) == (1, 1, False)
+def law_of_lengths(modes, least, longest=400):
+    """P(length) of a list, exactly; the two loops one after the other."""
+    until_it = [0.0] + [(modes / (modes + 1)) ** (i - 1) / (modes + 1) for i in range(1, longest)]
+    more = [((modes + 1) / (modes + 2)) ** i / (modes + 2) for i in range(longest)]
+    law = np.convolve(until_it, more)[:longest]
+    law[:least] = 0.0
+    return law / law.sum()
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-def test_the_method_of_the_paper_has_its_settings(task):
-    config = configure("pomp", "paper", task.name)
-    assert config.proposer == CemConfig()
-    assert (config.mode.runs, config.mode.lists, config.mode.diversity) == (10, True, "modes+runs")
-    assert config.mode.modes == (3 if task.name in ("Seesaw", "UpNDown", "InfHarvester") else 5)
-    assert config.mode.select == "undiversified"
-    assert (config.score.bonus, config.score.invalid, config.score.discount) == (0.1, -1.0, 1.0)
-    assert (config.score.redraw, config.score.temperature) == (0, 1.0)
+def many_lists(modes, least, count=1500):
+    draw = np.random.default_rng(modes)
+    streams = draw.integers(0, 2**63, max(count >> modes, 100)).astype(np.uint64)
+    return [row[row != -1] for s in streams for row in draw_lists(modes, least, s)]
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-def test_ten_starts_or_one_where_all_are_the_same(task):
-    setting = task.configure()
-    starts = list(task.starts(setting) or ()) if task.starts else []
-    is_certain = len(starts) == 1 and not task.draws(setting)
-    assert configure("pomp", "paper", task.name).score.starts == (1 if is_certain else 10)
+PUBLISHED = [(0, 10, 11.0, 1.0), (1, 10, 12.0, 0.44), (2, 10, 13.3, 0.28), (3, 10, 14.8, 0.21)]
+PUBLISHED += [(4, 10, 16.3, 0.17), (0, 0, 2.0, 1), (1, 1, 4.0, None), (2, 4, 7.9, None)]
+PUBLISHED += [(3, 9, 13.8, None), (4, 16, 21.7, None)]
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-def test_the_shortest_list_is_ten_and_farmers_square_an_option(task):
-    assert configure("pomp", "paper", task.name).mode.least_list == "ten"
-    published = "square" if task.name == "Farmer" else "ten"
-    assert configure("pomp", "code", task.name).mode.least_list == published
+@pytest.mark.parametrize(("modes", "least", "mean", "share"), PUBLISHED)
+def test_lists_have_the_published_statistics(modes, least, mean, share):
+    lists = many_lists(modes, least)
+    lengths = np.array([len(row) for row in lists])
+    law = law_of_lengths(modes, least)
+    expected = law @ np.arange(len(law))
+    spread = math.sqrt(law @ (np.arange(len(law)) - expected) ** 2 / len(lists))
+    assert expected == pytest.approx(mean, abs=0.1)  # the table was simulated
+    assert abs(lengths.mean() - expected) < 4 * spread
+    for length in range(least, least + 6):
+        error = math.sqrt(law[length] * (1 - law[length]) / len(lists))
+        assert abs((lengths == length).mean() - law[length]) <= 4 * error
+    if share is not None:
+        found = sum((row == CANDIDATE).sum() for row in lists) / lengths.sum()
+        assert found == pytest.approx(share, abs=0.015)
+
+
+@pytest.mark.parametrize("modes", range(5))
+def test_every_list_has_the_candidate_and_only_what_there_is(modes):
+    for stream in range(30):
+        lists = draw_lists(modes, 10, np.uint64(stream * 10**15))
+        assert len(lists) == 2**modes
+        for row in lists:
+            length = int((row != -1).sum())
+            assert length >= 10
+            assert (row[length:] == -1).all()
+            assert CANDIDATE in row
+            assert set(row[:length]) <= {CANDIDATE, *range(modes)}
+
+
+def test_every_program_is_as_likely_as_any_other_before_and_behind_the_candidate():
+    lists = many_lists(3, 0, count=8000)
+    firsts = np.array([row[0] for row in lists])
+    behind = np.concatenate([row[np.argmax(row == CANDIDATE) + 1 :] for row in lists])
+    for drawn in (firsts, behind):
+        for number in (CANDIDATE, 0, 1, 2):
+            share = (drawn == number).mean()
+            assert share == pytest.approx(0.25, abs=4 * math.sqrt(0.1875 / len(drawn)))
+    lengths = np.array([len(row) for row in lists])
+    assert (lengths == 1).mean() == pytest.approx(1 / 4 / 5, abs=0.01)
+
+
+def test_the_shortest_lists():
+    assert [least_length("ten", modes) for modes in range(5)] == [10] * 5
+    assert [least_length("square", modes) for modes in range(5)] == [0, 1, 4, 9, 16]

@@ -1,7 +1,5 @@
 """What candidates are worth, in which company, and which of them become modes."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -9,9 +7,9 @@ import pomp
 from pomp.dsl.vocabulary import LEAPS
 from pomp.karel.reference import Stream, World
 from pomp.search.batch import Batch
+from pomp.search.cem import CemRun
 from pomp.search.config import ScoreConfig
 from pomp.search.jobs import Job, RunKey
-from pomp.search.lists import draw_lists, least_length
 from pomp.search.methods import configure
 from pomp.search.scoring import Arena, Scorer, Trial, diversity
 from pomp.tasks.reference import reference_task, run
@@ -60,76 +58,6 @@ def arena_of(name, stream=3, is_alone=False, **score):
 def lists_with(place):
     """The lists with the candidate's number in its place, without padding."""
     return [[place if x == CANDIDATE else int(x) for x in row if x != -1] for row in LISTS]
-
-
-# ---------------------------------------------------------------- lists
-
-
-def law_of_lengths(modes, least, longest=400):
-    """P(length) of a list, exactly; the two loops one after the other."""
-    until_it = [0.0] + [(modes / (modes + 1)) ** (i - 1) / (modes + 1) for i in range(1, longest)]
-    more = [((modes + 1) / (modes + 2)) ** i / (modes + 2) for i in range(longest)]
-    law = np.convolve(until_it, more)[:longest]
-    law[:least] = 0.0
-    return law / law.sum()
-
-
-def many_lists(modes, least, count=1500):
-    draw = np.random.default_rng(modes)
-    streams = draw.integers(0, 2**63, max(count >> modes, 100)).astype(np.uint64)
-    return [row[row != -1] for s in streams for row in draw_lists(modes, least, s)]
-
-
-PUBLISHED = [(0, 10, 11.0, 1.0), (1, 10, 12.0, 0.44), (2, 10, 13.3, 0.28), (3, 10, 14.8, 0.21)]
-PUBLISHED += [(4, 10, 16.3, 0.17), (0, 0, 2.0, 1), (1, 1, 4.0, None), (2, 4, 7.9, None)]
-PUBLISHED += [(3, 9, 13.8, None), (4, 16, 21.7, None)]
-
-
-@pytest.mark.parametrize(("modes", "least", "mean", "share"), PUBLISHED)
-def test_lists_have_the_published_statistics(modes, least, mean, share):
-    lists = many_lists(modes, least)
-    lengths = np.array([len(row) for row in lists])
-    law = law_of_lengths(modes, least)
-    expected = law @ np.arange(len(law))
-    spread = math.sqrt(law @ (np.arange(len(law)) - expected) ** 2 / len(lists))
-    assert expected == pytest.approx(mean, abs=0.1)  # the table was simulated
-    assert abs(lengths.mean() - expected) < 4 * spread
-    for length in range(least, least + 6):
-        error = math.sqrt(law[length] * (1 - law[length]) / len(lists))
-        assert abs((lengths == length).mean() - law[length]) <= 4 * error
-    if share is not None:
-        found = sum((row == CANDIDATE).sum() for row in lists) / lengths.sum()
-        assert found == pytest.approx(share, abs=0.015)
-
-
-@pytest.mark.parametrize("modes", range(5))
-def test_every_list_has_the_candidate_and_only_what_there_is(modes):
-    for stream in range(30):
-        lists = draw_lists(modes, 10, np.uint64(stream * 10**15))
-        assert len(lists) == 2**modes
-        for row in lists:
-            length = int((row != -1).sum())
-            assert length >= 10
-            assert (row[length:] == -1).all()
-            assert CANDIDATE in row
-            assert set(row[:length]) <= {CANDIDATE, *range(modes)}
-
-
-def test_every_program_is_as_likely_as_any_other_before_and_behind_the_candidate():
-    lists = many_lists(3, 0, count=8000)
-    firsts = np.array([row[0] for row in lists])
-    behind = np.concatenate([row[np.argmax(row == CANDIDATE) + 1 :] for row in lists])
-    for drawn in (firsts, behind):
-        for number in (CANDIDATE, 0, 1, 2):
-            share = (drawn == number).mean()
-            assert share == pytest.approx(0.25, abs=4 * math.sqrt(0.1875 / len(drawn)))
-    lengths = np.array([len(row) for row in lists])
-    assert (lengths == 1).mean() == pytest.approx(1 / 4 / 5, abs=0.01)
-
-
-def test_the_shortest_lists():
-    assert [least_length("ten", modes) for modes in range(5)] == [10] * 5
-    assert [least_length("square", modes) for modes in range(5)] == [0, 1, 4, 9, 16]
 
 
 # ---------------------------------------------------------------- diversity
@@ -208,11 +136,6 @@ def test_discounted_returns_weigh_every_action(discount):
         assert value == pytest.approx(total / 16, abs=1e-9)
 
 
-def test_a_discount_of_one_changes_nothing():
-    exact = tried(arena_of("Seesaw", is_alone=True, discount=1 - 1e-12), TEXTS).returns
-    assert exact == pytest.approx(tried(arena_of("Seesaw", is_alone=True), TEXTS).returns, abs=1e-8)
-
-
 @pytest.mark.parametrize(("bonus", "invalid"), [(0.1, -1.0), (0.1, 0.01), (0.0, -1.0)])
 def test_programs_get_a_bonus_and_others_their_own_score(bonus, invalid):
     trial = tried(arena_of("Seesaw", bonus=bonus, invalid=invalid), TEXTS)
@@ -285,6 +208,21 @@ def test_a_trial_does_not_depend_on_its_company():
     for one, two, three in zip(alone, together, reverse, strict=True):
         assert one.returns.tolist() == two.returns.tolist() == three.returns.tolist()
         assert one.actions.tolist() == two.actions.tolist() == three.actions.tolist()
+
+
+@pytest.mark.parametrize("task", pomp.TASKS, ids=lambda task: task.name)
+def test_ten_starts_or_one_where_all_are_the_same(task):
+    setting = task.configure()
+    starts = list(task.starts(setting) or ()) if task.starts else []
+    is_certain = len(starts) == 1 and not task.draws(setting)
+    assert configure("pomp", "paper", task.name).score.starts == (1 if is_certain else 10)
+
+
+@pytest.mark.parametrize("task", pomp.TASKS, ids=lambda task: task.name)
+def test_the_shortest_list_is_ten_and_farmers_square_an_option(task):
+    assert configure("pomp", "paper", task.name).mode.least_list == "ten"
+    published = "square" if task.name == "Farmer" else "ten"
+    assert configure("pomp", "code", task.name).mode.least_list == published
 
 
 # ---------------------------------------------------------------- modes

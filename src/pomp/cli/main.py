@@ -21,6 +21,7 @@ from pomp.cli.tasks import Tasks
 from pomp.errors import PompError
 from pomp.version import __version__
 
+_PLOT = "Draw a picture of an embedding or of a search."
 _EMBEDDING = "The space of programs: make data, train, describe, measure."
 Command = (
     Annotated[Run, subcommand("run")]
@@ -30,7 +31,7 @@ Command = (
     | Annotated[Conformance, subcommand("conformance")]
     | Annotated[Embedding, subcommand("embedding", description=_EMBEDDING)]
     | Annotated[Search, subcommand("search")]
-    | Annotated[Plot, subcommand("plot")]
+    | Annotated[Plot, subcommand("plot", description=_PLOT)]
     | Annotated[Bench, subcommand("bench")]
 )
 _DESCRIPTION = (

@@ -3,9 +3,9 @@
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, subcommand
 
 from pomp.cli.inputs import check_output, read_program
 from pomp.errors import ConfigError, DataFileError, OutputError
@@ -18,11 +18,9 @@ _ENDS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plot:
-    """Draw a picture, or print a walk through the space as text."""
+class PlotEmbedding:
+    """Draw the space of programs or a training, or print a walk through the space as text."""
 
-    subject: Positional[Literal["embedding"]]
-    """What it is about."""
     what: Positional[Literal["space", "interpolation", "curves"]]
     """space: programs in two dimensions, coloured by behaviour. interpolation: the programs between
     two programs, as text. curves: a training's losses and accuracy."""
@@ -54,12 +52,8 @@ class Plot:
             return self._interpolate()
         if self.json:
             raise ConfigError(f"{self.what} is a picture: it takes --out, not --json")
-        name = self.out or f"embedding-{self.what}.png"
-        path = check_output(name)
-        if path.suffix not in _SUFFIXES:
-            raise ConfigError(f"a picture's name ends in {', '.join(_SUFFIXES)}, got '{name}'")
+        path = _check_picture(self.out or f"embedding-{self.what}.png")
         _save(self._space() if self.what == "space" else self._curves(), path)
-        print(name)
         return 0
 
     def _interpolate(self) -> int:
@@ -109,6 +103,48 @@ class Plot:
         return figure
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlotSearch:
+    """Draw a search: paths of its first runs in two dimensions, and its best return so far."""
+
+    source: Positional[str]
+    """The search's folder."""
+    out: str = "search.png"
+    """The picture's file: png, svg or pdf."""
+    task: str | None = None
+    """Whose paths; without it, of the first task that has some."""
+    seed: int | None = None
+    """Whose paths; without it, of the first seed that has some."""
+
+    def run(self) -> int:
+        """Draw."""
+        path = _check_picture(self.out)
+        from pomp.search.survey import read_curves, read_paths
+
+        curves = read_curves(Path(self.source))
+        paths = read_paths(Path(self.source), self.task, self.seed)
+        figure, axes = _figure(2 if paths else 1)
+        from pomp.plots.search import draw_curves, draw_paths
+
+        if paths:
+            draw_paths(axes[0], paths)
+        draw_curves(axes[-1], curves)
+        _save(figure, path)
+        return 0
+
+
+Plot = (
+    Annotated[PlotEmbedding, subcommand("embedding")] | Annotated[PlotSearch, subcommand("search")]
+)
+
+
+def _check_picture(name: str) -> Path:
+    path = check_output(name)
+    if path.suffix not in _SUFFIXES:
+        raise ConfigError(f"a picture's name ends in {', '.join(_SUFFIXES)}, got '{name}'")
+    return path
+
+
 def _figure(columns: int) -> tuple[Any, list[Any]]:
     """A figure that needs no screen.
 
@@ -128,3 +164,4 @@ def _save(figure: Any, path: Path) -> None:
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:
         raise OutputError(f"cannot write '{path}': {error}") from error
+    print(path)

@@ -69,7 +69,9 @@ class Arena:
 
     def memo(self, epoch: int, width: int) -> Memo:
         """What is known of programs on the start states of an epoch."""
-        return self._memos.setdefault(epoch, Memo(width))
+        if epoch not in self._memos:
+            self._memos[epoch] = Memo(width)
+        return self._memos[epoch]
 
 
 @dataclass
