@@ -219,10 +219,10 @@ def test_ten_starts_or_one_where_all_are_the_same(task):
 
 
 @pytest.mark.parametrize("task", pomp.TASKS, ids=lambda task: task.name)
-def test_the_shortest_list_is_ten_and_farmers_square_an_option(task):
-    assert configure("pomp", "paper", task.name).mode.least_list == "ten"
+def test_the_shortest_list_is_ten_and_farmers_the_codes_square(task):
     published = "square" if task.name == "Farmer" else "ten"
-    assert configure("pomp", "code", task.name).mode.least_list == published
+    for preset in ("paper", "code"):
+        assert configure("pomp", preset, task.name).mode.least_list == published
 
 
 # ---------------------------------------------------------------- modes

@@ -99,7 +99,7 @@ class Search:
         names = [setting.task.name for setting in settings]
         if len(set(names)) < len(names):
             raise ConfigError("a task is named twice")
-        configs = [configure(self.method, self.preset, name, changes) for name in names]
+        configs = [configure(self.method, self.preset, one, changes) for one in settings]
         seeds = parse_seeds(self.seeds)
         pairs = zip(settings, configs, strict=True)
         return [Job(setting, seed, config) for setting, config in pairs for seed in seeds]

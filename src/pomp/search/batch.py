@@ -43,6 +43,10 @@ class Run(Protocol):
     best_plain: float
 
     @property
+    def proposals(self) -> int:
+        """Rows of `ask` that are candidates; what is behind them is scored, but not counted."""
+
+    @property
     def share(self) -> float:
         """How much of its candidates is spent, from 0 to 1."""
 
@@ -112,8 +116,8 @@ class ActiveRun:
         plain = trial.plain_scores()
         counted = self.run.tell(asked, plain * multipliers, plain, _RANK[trial.ids])
         returns = trial.returns[counted][trial.valid[counted]]
-        rows = counted.stop - counted.start
-        self.candidates += rows
+        last = min(counted.stop, self.run.proposals)
+        self.candidates += max(last - counted.start, 0)
         self.executions += int(trial.executions[counted].sum())
         self.actions += int(trial.actions[counted].sum())
         best = float(returns.max(initial=-np.inf))

@@ -31,6 +31,11 @@ class BeamRun:
         self.elite_mean, self.failures = -np.inf, 0
 
     @property
+    def proposals(self) -> int:
+        """Rows of `ask` that are candidates: all of them."""
+        return self.config.population
+
+    @property
     def share(self) -> float:
         """How much of its candidates is spent, from 0 to 1."""
         return min(self.iteration * self.config.population / self.config.candidates, 1.0)

@@ -45,6 +45,11 @@ class CemRun:
         return sigma_at(self.config, self.iteration)
 
     @property
+    def proposals(self) -> int:
+        """Rows of `ask` that are candidates; the centre behind them is none."""
+        return self.config.population
+
+    @property
     def share(self) -> float:
         """How much of its candidates is spent, from 0 to 1."""
         return self.iteration / (self.config.iterations + 1)
@@ -117,8 +122,8 @@ class CemRun:
         if config.stop == "converged":
             return done >= config.window and float(self._recent.std()) <= config.tolerance
         if config.stop == "solved":
-            mean = np.nanmean(self._recent)
-            return bool(mean >= config.solved_score and self._recent[-1] >= config.solved_score)
+            lowest = min(float(self._recent.mean()), float(self._recent[-1]))
+            return lowest >= config.solved_score  # NaN, and so not yet, before the tenth
         return False
 
     def _reduce(

@@ -47,6 +47,11 @@ class ClimbRun:
         self.best_score = self.best_plain = -np.inf
 
     @property
+    def proposals(self) -> int:
+        """Rows of `ask` that are candidates: all of them."""
+        return self.config.chains
+
+    @property
     def share(self) -> float:
         """How much of its candidates is spent, from 0 to 1."""
         return self.spent / self.config.candidates

@@ -188,7 +188,7 @@ class ScoreConfig:
     """What a candidate is worth."""
 
     starts: int = 10
-    """Start states every candidate is tried on; 1 for Farmer, whose start is always the same."""
+    """Start states every candidate is tried on; 1 where all episodes of a program are the same."""
     redraw: int = 0
     """Draw new start states every so many iterations (LEAPS: 100); 0: never."""
     fresh_draws: bool = False
@@ -303,4 +303,6 @@ def changed(config: Any, changes: Mapping[str, Any]) -> Any:
             raise ConfigError(f"{head} has no fields")
         elif isinstance(part, bool) is not isinstance(value, bool):
             raise ConfigError(f"{head} cannot be {value}")
+        elif isinstance(part, str):
+            together[head] = str(value)
     return replace(config, **together)

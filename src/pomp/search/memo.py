@@ -35,8 +35,8 @@ class Memo:
             rows: `[R]`: which of them.
 
         Returns:
-            `[R]`: their entries. And `[U]`: the rows of the entries that are new, in their order;
-            `fill` must be called with what they are worth.
+            `[R]`: their entries. And `[U]`: the rows of the entries that are new, which are the
+            last ones now; `fill` must be called with what they are worth.
         """
         self._make_room(len(rows))
         entries = np.empty(len(rows), np.int64)
@@ -46,10 +46,10 @@ class Memo:
         self._count += found
         return entries, unknown[:found]
 
-    def fill(self, returns: NDArray[np.float64], actions: NDArray[np.int64]) -> None:
-        """Say what the last new entries are worth."""
-        first = self._count - len(returns)
-        self._returns[first : self._count], self._actions[first : self._count] = returns, actions
+    def fill(self, first: int, returns: NDArray[np.float64], actions: NDArray[np.int64]) -> None:
+        """Say what entries from `first` on are worth."""
+        last = first + len(returns)
+        self._returns[first:last], self._actions[first:last] = returns, actions
 
     def read(self, entries: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Returns and actions of entries."""

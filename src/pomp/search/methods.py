@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from functools import cache
-from itertools import product
+from itertools import islice, product
 from typing import Any, Literal, get_args
 
 from pomp.errors import UnknownNameError
+from pomp.karel.interpreter import Cap
 from pomp.search.config import (
     BeamConfig,
     CemConfig,
@@ -15,6 +16,8 @@ from pomp.search.config import (
     SearchConfig,
     changed,
 )
+from pomp.tasks.catalog import find_task
+from pomp.tasks.task import Setting
 
 Preset = Literal["paper", "code", "best"]
 TASK_MODES = 0  # as a number of modes: the task's own
@@ -71,14 +74,14 @@ _BEAM_SIGMA = {"Harvester": 0.5, "FourCorner": 0.5, "OneStroke": 0.5, "Maze": 0.
 
 
 def configure(
-    method: str, preset: str, task: str, changes: Mapping[str, Any] | None = None
+    method: str, preset: str, task: str | Setting, changes: Mapping[str, Any] | None = None
 ) -> SearchConfig:
     """The settings of a method for a task.
 
     Args:
         method: one of `METHODS`.
         preset: paper; code: what the published code does where the paper is silent; or best.
-        task: its name; some published settings depend on it.
+        task: its name or setting; some settings depend on it.
         changes: fields to change, as `proposer.sigma` -> value.
 
     Raises:
@@ -90,17 +93,23 @@ def configure(
     if preset not in get_args(Preset):
         raise UnknownNameError("preset", preset, get_args(Preset))
     kind, settings = _METHODS[method]
-    settings = {**settings, **_for_task(method, task), **_for_preset(kind, preset)}
+    setting = task if isinstance(task, Setting) else find_task(task).configure()
+    settings = {**settings, **_for_task(method, setting), **_for_preset(kind, preset)}
     if settings.get("mode.modes") == TASK_MODES:
-        settings["mode.modes"] = 3 if task in _THREE_MODES else 5
+        settings["mode.modes"] = 3 if setting.task.name in _THREE_MODES else 5
     config: SearchConfig = changed(SearchConfig(method=method, proposer=kind()), settings)
-    return changed(config, changes or {})
+    config = changed(config, changes or {})
+    Cap.parse(config.score.cap)  # refuses what is none
+    return config
 
 
-def _for_task(method: str, task: str) -> dict[str, Any]:
+def _for_task(method: str, setting: Setting) -> dict[str, Any]:
     settings: dict[str, Any] = {}
+    task = setting.task.name
+    if _is_certain(setting):
+        settings["score.starts"] = 1
     if task == "Farmer":
-        settings |= {"score.starts": 1, "mode.least_list": "square"}
+        settings["mode.least_list"] = "square"
     if method == "leaps":
         if task in _LEAPS_TASKS:
             published = zip(_LEAPS_NAMES, _LEAPS_TASKS[task], strict=True)
@@ -110,6 +119,13 @@ def _for_task(method: str, task: str) -> dict[str, Any]:
     if method == "cebs":
         settings["proposer.sigma"] = _BEAM_SIGMA.get(task, 0.25)
     return settings
+
+
+def _is_certain(setting: Setting) -> bool:
+    """Whether an episode can go but one way: one start, and nothing is drawn afterwards."""
+    if setting.task.starts is None or setting.task.draws(setting):
+        return False
+    return len(list(islice(setting.task.starts(setting), 2))) == 1
 
 
 def _for_preset(kind: type[Proposer], preset: str) -> dict[str, Any]:

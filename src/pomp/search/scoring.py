@@ -146,11 +146,10 @@ class Scorer:
         self, kinds: dict["_Kind", list["_Part"]], launches: list[Launch]
     ) -> list[tuple[Any, Any]]:
         """Returns and actions, `[Q, span]`, of every launch."""
-        configs = [parts[0].trial.arena.config for parts in kinds.values()]
-        if all(config.discount == 1 for config in configs):
-            return run_launches(launches, self._pad)
-        pairs = zip(launches, configs, strict=True)
-        return [run_discounted(launch, config.discount) for launch, config in pairs]
+        discounts = [parts[0].trial.arena.config.discount for parts in kinds.values()]
+        pairs = list(zip(launches, discounts, strict=True))
+        plain = iter(run_launches([work for work, rate in pairs if rate == 1], self._pad))
+        return [next(plain) if rate == 1 else run_discounted(work, rate) for work, rate in pairs]
 
     def _frame(self, kind: "_Kind", parts: list["_Part"]) -> "_Frame":
         """What the last launch of this kind had, unless an arena or its start states changed."""
@@ -182,6 +181,8 @@ class _Part:
     """Those that have to be run."""
     entries: NDArray[np.int64]
     """Where the rows stand in the memo."""
+    first_new: int
+    """Where the unknown ones stand there, one after the other."""
     first: int
     """The trial's first row among those of all trials."""
 
@@ -192,10 +193,12 @@ class _Part:
         for epoch in np.unique(trial.epochs).tolist():
             trial.arena.starts(epoch)
             rows = np.flatnonzero(trial.valid & (trial.epochs == epoch))
-            entries, unknown = rows, rows
+            entries, unknown, new = rows, rows, 0
             if trial.luck is None:
-                entries, unknown = trial.memo(epoch).find(trial.ids, rows)
-            parts.append(cls(trial, epoch, rows, unknown, entries, first))
+                memo = trial.memo(epoch)
+                new = len(memo)
+                entries, unknown = memo.find(trial.ids, rows)
+            parts.append(cls(trial, epoch, rows, unknown, entries, new, first))
         return parts
 
     def fill_in(self) -> None:
@@ -207,7 +210,7 @@ class _Part:
     def note(self, returns: NDArray[np.float64], actions: NDArray[np.int64]) -> None:
         """Take what the unknown rows turned out to be worth; fresh luck counts only this once."""
         if self.trial.luck is None:
-            self.trial.memo(self.epoch).fill(returns, actions)
+            self.trial.memo(self.epoch).fill(self.first_new, returns, actions)
         else:
             self.trial.returns[self.unknown], self.trial.actions[self.unknown] = returns, actions
 

@@ -1,0 +1,285 @@
+"""Searches as a user runs them: the same bytes however they are cut, and nothing lost."""
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pomp.cli.main import main
+from pomp.embedding.space import Embedding
+from pomp.errors import ConfigError
+from pomp.search.batch import Batch
+from pomp.search.folder import STATE_FILE, SearchFolder, read_modes
+from pomp.search.jobs import Job
+from pomp.search.methods import METHODS, configure
+from pomp.tasks.catalog import find_task
+
+SMALL = ("proposer.iterations=12", "proposer.population=8", "mode.runs=2", "proposer.window=6")
+CHANGES = {name: int(value) for name, _, value in (text.partition("=") for text in SMALL)}
+CLIMBS = ("hill-climbing", "cebs", "annealing", "pomp-program-space")
+
+
+@pytest.fixture(scope="module")
+def embedding():
+    return Embedding.load()
+
+
+def settings_of(method):
+    """A method, made small."""
+    if method in CLIMBS:
+        changes = {"proposer.candidates": 200, "mode.modes": 2 if method.startswith("pomp") else 1}
+        changes["proposer.population" if method == "cebs" else "proposer.chains"] = 16
+        return changes | ({"mode.runs": 2} if method.startswith("pomp") else {})
+    if method == "leaps-grid":
+        return {"proposer.iterations": 2, "score.starts": 1}
+    if method == "leaps":
+        return CHANGES | {"mode.grid": False}
+    return CHANGES | ({} if method in ("cem", "cem-diversity") else {"mode.modes": 2})
+
+
+def job_of(method, task="Seesaw", seed=0, **changes):
+    setting = find_task(task).configure()
+    return Job(setting, seed, configure(method, "paper", setting, settings_of(method) | changes))
+
+
+def search(folder, jobs, embedding, steps=None):
+    """Run jobs in a folder, from its checkpoint if it has one; save after so many steps."""
+    batch, kept = Batch(jobs, embedding), SearchFolder(folder, jobs, "cpu")
+    if folder.exists():
+        kept.resume(batch)
+    else:
+        kept.begin()
+    while not batch.is_finished and steps != 0:
+        for ended in batch.step():
+            kept.note(ended)
+        steps = None if steps is None else steps - 1
+    if batch.is_finished:
+        kept.close()
+    else:
+        kept.save(batch)
+    return batch
+
+
+def files_of(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "leaps-grid"])
+def test_a_search_cut_anywhere_ends_with_the_same_bytes(method, tmp_path, embedding):
+    search(tmp_path / "whole", [job_of(method, seed=3)], embedding)
+    for steps in (1, 5, 7, 3):
+        search(tmp_path / "cut", [job_of(method, seed=3)], embedding, steps)
+    search(tmp_path / "cut", [job_of(method, seed=3)], embedding)
+    whole = files_of(tmp_path / "whole")
+    assert whole == files_of(tmp_path / "cut")
+    modes = json.loads(whole["Seesaw/seed3/modes.json"])["modes"]
+    assert len(modes) == job_of(method).config.mode.modes
+    assert all(mode["program"].startswith("DEF run m(") for mode in modes)
+
+
+def test_every_method_in_one_batch_finds_what_it_finds_alone(embedding):
+    def jobs():
+        return [job_of(method, task) for method in METHODS for task in ("Seesaw", "Farmer")]
+
+    together = Batch(jobs(), embedding)
+    while not together.is_finished:
+        together.step()
+    for number in (0, 3, 5, 12, 17, 20, 23):
+        alone = Batch([jobs()[number]], embedding)
+        while not alone.is_finished:
+            alone.step()
+        assert alone.jobs[0].result() == together.jobs[number].result()
+
+
+def test_seeds_and_tasks_search_differently(embedding):
+    batch = Batch([job_of("cem", task, seed) for task in ("Maze", "Seesaw") for seed in (0, 1)],
+                  embedding)  # fmt: skip
+    while not batch.is_finished:
+        batch.step()
+    latents = {tuple(job.result()["modes"][0]["latent"]) for job in batch.jobs}
+    assert len(latents) == 4
+
+
+def test_a_grid_runs_all_its_settings_and_keeps_the_best(embedding):
+    changes = {"proposer.iterations": 1, "score.starts": 1, "mode.grid": True}
+    job = job_of("leaps", "Seesaw", **changes)
+    batch = Batch([job], embedding)
+    while not batch.is_finished:
+        batch.step()
+    assert len(job.records) == 216
+    assert job.records[job.modes[0]].plain == max(record.plain for record in job.records)
+    assert {record.candidates for record in job.records} == {8, 16, 32, 64}
+
+
+def test_a_killed_search_goes_on_to_the_same_modes(tmp_path):
+    """SIGKILL in the middle, also before the first checkpoint; then SIGINT; then to the end."""
+    arguments = ["search", "Seesaw", "--method", "pomp", "--modes", "2", "--seeds", "0,2"]
+    for change in ("mode.runs=3", "proposer.iterations=40", "proposer.population=16"):
+        arguments += ["--set", change]
+
+    def run(folder, *more, stop=None, after=0.0):
+        command = [sys.executable, "-m", "pomp", *arguments, "--out", str(folder), *more]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if stop is not None:
+            limit = time.monotonic() + 60
+            while not (folder / "config.json").exists() and time.monotonic() < limit:
+                time.sleep(0.01)
+            time.sleep(after)
+            process.send_signal(stop)
+        output, errors = process.communicate(timeout=120)
+        return process.returncode, output.decode(), errors.decode()
+
+    assert run(tmp_path / "whole")[0] == 0
+    cut = tmp_path / "cut"
+    assert run(cut, stop=signal.SIGKILL)[0] == -signal.SIGKILL
+    assert not (cut / STATE_FILE).exists()
+    status, output, _ = run(cut, "--resume", stop=signal.SIGINT, after=2.5)
+    assert status == 130, output
+    assert "go on with --resume" in output
+    assert (cut / STATE_FILE).exists()
+    assert run(cut, "--resume", stop=signal.SIGKILL, after=2.5)[0] == -signal.SIGKILL
+    assert run(cut, "--resume")[0] == 0
+    assert files_of(cut) == files_of(tmp_path / "whole")
+    status, output, _ = run(cut, "--resume")
+    assert status == 0
+    assert "was finished before" in output
+
+
+def call(capsys, *arguments):
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    output, errors = capsys.readouterr()
+    return caught.value.code, output, errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("Seesaw", "--modes", "0"), "modes must be a whole number from 1"),
+        (("Seesaw", "--set", "proposer.elite_fraction=2"), "smaller than its 128 elites"),
+        (("Seesaw", "--method", "hillclimbing"), "Did you mean 'hill-climbing'?"),
+        (("Sesaw",), "Did you mean 'Seesaw'?"),
+        (("Seesaw", "--seeds", "4-1"), "a range of seeds goes up"),
+        (("Seesaw", "--seeds", "one"), "seeds are a number, a list"),
+        (("Seesaw", "--seeds", "1,1"), "a seed comes twice"),
+        (("Seesaw", "seesaw"), "a task is named twice"),
+        (("Seesaw", "--set", "proposer.sigm=1"), "Did you mean 'sigma'?"),
+        (("Seesaw", "--set", "proposer.sigma=wide"), "sigma must be from"),
+        (("Seesaw", "--set", "proposer=1"), "proposer has fields"),
+        (("Seesaw", "--set", "score.cap=220"), "unknown cap '220'"),
+        (("Seesaw", "--set", "embedding=nothing"), "nothing"),
+        (("Seesaw", "--variant", "leaps"), "unknown variant"),
+        (("Seesaw", "--minutes", "0"), "--minutes must be positive"),
+        (("Seesaw", "--resume"), "holds no run that could be resumed"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line_and_nothing_is_made(
+    arguments, message, capsys, tmp_path
+):  # fmt: skip
+    out = tmp_path / "out"
+    status, output, errors = call(capsys, "search", *arguments, "--out", str(out))
+    lines = [line for line in errors.splitlines() if not line.startswith("pomp: compiling")]
+    assert (status, output, len(lines)) == (2, "", 1), errors
+    assert message in lines[0]
+    assert not out.exists()
+
+
+def test_a_folder_that_exists_and_another_config_are_refused(tmp_path, capsys, embedding):
+    folder = tmp_path / "search"
+    search(folder, [job_of("cem")], embedding, 2)
+    before = files_of(folder)
+    status, _, errors = call(capsys, "search", "Seesaw", "--method", "cem", "--out", str(folder))
+    assert status == 2
+    assert "exists; name a new folder, or --resume it" in errors
+    status, _, errors = call(
+        capsys, "search", "Seesaw", "--method", "cem", "--out", str(folder), "--resume",
+        *("--set", "proposer.sigma=0.3"),
+    )  # fmt: skip
+    assert status == 2
+    assert "searches.Seesaw/seed0.proposer.sigma (0.5 before, 0.3 now)" in errors
+    assert files_of(folder) == before
+
+
+def test_an_embedding_of_another_vocabulary_is_refused():
+    class Hprl:
+        class model:  # noqa: N801 - stands in for a model
+            vocabulary = __import__("pomp.dsl.vocabulary", fromlist=["HPRL"]).HPRL
+
+    with pytest.raises(ConfigError, match="leaps vocabulary, got hprl"):
+        Batch([job_of("cem")], Hprl())
+
+
+def test_a_damaged_checkpoint_is_refused_and_kept(tmp_path, capsys, embedding):
+    folder = tmp_path / "search"
+    search(folder, [job_of("cem")], embedding, 2)
+    state = folder / STATE_FILE
+    state.write_bytes(state.read_bytes()[:100])
+    changes = [argument for change in SMALL for argument in ("--set", change)]
+    status, _, errors = call(
+        capsys, "search", "Seesaw", "--method", "cem", "--out", str(folder), "--resume", *changes
+    )
+    assert status == 2
+    assert "is no pomp search checkpoint, or was cut short" in errors
+
+
+def test_a_full_disk_loses_nothing(tmp_path, embedding):
+    """A limit on the size of files stands in for the disk's end."""
+    folder = tmp_path / "search"
+    search(folder, [job_of("pomp")], embedding, 4)
+    before = (folder / STATE_FILE).read_bytes()
+    code = (
+        "import resource, sys; from pomp.cli.main import main;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); main(sys.argv[1:])"
+    )
+    arguments = ["search", "Seesaw", "--out", str(folder), "--resume", "--modes", "2"]
+    for change in SMALL:
+        arguments += ["--set", change]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, timeout=120, check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "cannot write" in done.stderr.splitlines()[-1]
+    assert (folder / STATE_FILE).read_bytes() == before
+    search(folder, [job_of("pomp")], embedding)
+    search(tmp_path / "whole", [job_of("pomp")], embedding)
+    assert files_of(folder) == files_of(tmp_path / "whole")
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 2000
+
+
+def test_fresh_luck_scores_equal_programs_differently(embedding):
+    job = job_of("annealing", "InfHarvester", **{"score.fresh_draws": True})
+    batch = Batch([job], embedding)
+    while not batch.is_finished:
+        batch.step()
+    assert read_like(job)["executions"] == job.records[0].executions > 0
+
+
+def read_like(job):
+    return job.result()["modes"][0]
+
+
+def test_plots_show_a_search(tmp_path, capsys, embedding):
+    search(tmp_path / "search", [job_of("cem-diversity"), job_of("cem", "Maze")], embedding)
+    out = tmp_path / "picture.png"
+    status, _, _ = call(capsys, "plot", "search", str(tmp_path / "search"), "--out", str(out))
+    assert status == 0
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert read_modes(tmp_path / "search" / "Maze" / "seed0")["task"] == "Maze"
+    for arguments, message in (
+        ((str(tmp_path), "--out", str(out)), "holds no search"),
+        ((str(tmp_path / "search"), "--task", "Farmer", "--out", str(out)), "holds no paths"),
+        ((str(tmp_path / "search"), "--out", str(tmp_path / "x.txt")), "a picture's name ends in"),
+    ):
+        status, _, errors = call(capsys, "plot", "search", *arguments)
+        assert status == 2
+        assert message in errors
