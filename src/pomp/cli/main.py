@@ -14,6 +14,7 @@ from pomp.cli.check import Check
 from pomp.cli.conformance import Conformance
 from pomp.cli.embedding import Embedding
 from pomp.cli.plot import Plot
+from pomp.cli.report import Report
 from pomp.cli.run import Run
 from pomp.cli.sample import Sample
 from pomp.cli.search import Search
@@ -31,6 +32,7 @@ Command = (
     | Annotated[Conformance, subcommand("conformance")]
     | Annotated[Embedding, subcommand("embedding", description=_EMBEDDING)]
     | Annotated[Search, subcommand("search")]
+    | Annotated[Report, subcommand("report")]
     | Annotated[Plot, subcommand("plot", description=_PLOT)]
     | Annotated[Bench, subcommand("bench")]
 )

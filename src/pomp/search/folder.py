@@ -80,8 +80,7 @@ class SearchFolder:
             except (KeyError, ValueError, TypeError, IndexError) as error:
                 raise DataFileError(f"'{state}' is no checkpoint of this search") from error
         for job in self.jobs:
-            lines = "".join(json.dumps(record.to_json()) + "\n" for record in job.records)
-            write_text(self.of(job) / METRICS_FILE, lines)
+            self._write_metrics(job)
 
     def is_finished(self) -> bool:
         """Whether every job's modes are there."""
@@ -95,18 +94,17 @@ class SearchFolder:
     def note(self, ended: ActiveRun) -> None:
         """Write down a run that has ended, and its job's modes if that was the last one."""
         job, folder = ended.job, self.of(ended.job)
-        record = next(one for one in job.records if RunKey(one.mode, one.run) == ended.key)
-        path = folder / METRICS_FILE
-        try:
-            with path.open("a") as file:
-                file.write(json.dumps(record.to_json()) + "\n")
-        except OSError as error:
-            raise OutputError(f"cannot write '{path}': {error.strerror or error}") from error
-        if job.traces:
-            traces = {f"run{key.run}": trace for key, trace in job.traces.items()}
+        self._write_metrics(job)
+        if ended.trace:
+            traces = {f"run{key.run}": trace for key, trace in sorted(job.traces.items())}
             write_arrays(folder / TRACE_FILE, traces, {"task": job.setting.task.name})
         if job.is_finished:
             write_text(folder / MODES_FILE, json.dumps(job.result(), indent=1) + "\n")
+
+    def _write_metrics(self, job: Job) -> None:
+        """All finished runs in order, whichever of them ended first."""
+        lines = "".join(json.dumps(record.to_json()) + "\n" for record in job.records)
+        write_text(self.of(job) / METRICS_FILE, lines)
 
     def close(self) -> None:
         """Remove the checkpoint of a search that has come to its end."""

@@ -1,0 +1,111 @@
+"""A finished search in numbers: what its programs return on starts it has never seen."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pomp.dsl.bytecode import compile_programs
+from pomp.errors import DataFileError, PompError
+from pomp.folders import read_config
+from pomp.published import published
+from pomp.search.folder import find_jobs, read_modes, read_records
+from pomp.streams import Purpose
+from pomp.tasks.catalog import find_task
+from pomp.tasks.engine import draw_starts
+from pomp.tasks.rollout import Launch, run_launches
+from pomp.tasks.rollout_cuda import LaunchPad
+from pomp.tasks.units import CANDIDATE, Units
+
+EVALUATION_STARTS = 32
+
+
+def report(folder: Path, starts: int = EVALUATION_STARTS) -> dict[str, Any]:
+    """Evaluate what the jobs of a search have found.
+
+    A job's `return` is that of its first mode, chosen on search states; `best_of_runs` is the
+    largest among all its runs, chosen by looking, which is the paper's way.
+
+    Args:
+        folder: of the search.
+        starts: evaluation starts.
+
+    Raises:
+        DataFileError: there is no finished search.
+    """
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    for job in find_jobs(folder):
+        tasks.setdefault(job.parent.name, []).append(_evaluate(job, starts))
+    method = read_modes(find_jobs(folder)[0])["method"]
+    return {
+        "method": method,
+        "starts": starts,
+        "tasks": {
+            task: {
+                **_summary([job["return"] for job in jobs]),
+                "best_of_runs": _summary([job["best_of_runs"] for job in jobs]),
+                "published": published(method, task),
+                "jobs": sorted(jobs, key=lambda job: int(job["seed"])),
+            }
+            for task, jobs in tasks.items()
+        },
+    }
+
+
+def _summary(values: list[float]) -> dict[str, float]:
+    return {"mean": float(np.mean(values)), "std": float(np.std(values))}
+
+
+def _evaluate(folder: Path, starts: int) -> dict[str, Any]:
+    config, found, records = read_config(folder), read_modes(folder), read_records(folder)
+    if not records:
+        raise DataFileError(f"'{folder}' holds no finished runs")
+    setting = find_task(found["task"]).configure(config["variant"], config["options"])
+    texts = [found["modes"][0]["program"], *(record.program for record in records)]
+    returns = evaluate_programs(setting, texts, config["score"], starts)
+    return {
+        "seed": found["seed"],
+        "return": returns[0],
+        "best_of_runs": max(returns[1:]),
+        "search_return": found["modes"][0]["return"],
+        "program": texts[0],
+        "runs": len(records),
+        "iterations": sum(record.iterations for record in records),
+        "candidates": sum(record.candidates for record in records),
+        "executions": sum(record.executions for record in records),
+        "actions": sum(record.actions for record in records),
+    }
+
+
+def evaluate_programs(
+    setting: Any, texts: list[str], score: dict[str, Any], starts: int
+) -> list[float]:
+    """Mean returns of programs on evaluation starts; what does not parse returns 0.
+
+    Args:
+        setting: the task.
+        texts: the programs.
+        score: cap, rounds and patience, as in a search's config.
+        starts: how many.
+    """
+    worlds = draw_starts(setting, starts, 0, Purpose.EVALUATION)
+    valid = [text for text in dict.fromkeys(texts) if _parses(text)]
+    if not valid:
+        return [0.0] * len(texts)
+    table = np.zeros((len(valid), 3), np.int32)
+    table[:, 1] = np.arange(len(valid))
+    patience = score["patience"] if score["rounds"] > 1 else 0
+    lists = np.array([[CANDIDATE]], np.int32)
+    units = Units(lists, table, starts, rounds=score["rounds"], patience=patience)
+    launch = Launch(setting, compile_programs(valid), units, worlds, score["cap"])
+    [(returns, _)] = run_launches([launch], LaunchPad())
+    means = dict(zip(valid, returns.mean(axis=1).tolist(), strict=True))
+    return [means.get(text, 0.0) for text in texts]
+
+
+def _parses(text: str) -> bool:
+    try:
+        compile_programs([text])
+    except PompError:
+        return False
+    return True
