@@ -15,14 +15,15 @@ from pomp.errors import ConfigError
 class Bench:
     """Measure speed on this machine."""
 
-    what: Positional[Literal["engine", "env", "decode"]] = "engine"
+    what: Positional[Literal["engine", "env", "decode", "search"]] = "engine"
     """engine: actions per second of every task, on the CPU beside the plain-Python reference.
     env: steps per second of the environments, beside MiniGrid.
-    decode: programs per second of the embedding's decoder, on the CPU beside a naive loop."""
+    decode: programs per second of the embedding's decoder, on the CPU beside a naive loop.
+    search: candidates per second of searches, and a whole stage 2 (minutes)."""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """engine: only this task; may be given several times."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """engine, decode: where it runs. env: cuda measures the torch environment too."""
+    """engine, decode, search: where it runs. env: cuda measures the torch environment too."""
     json: bool = False
     """Print one JSON document."""
 
@@ -36,6 +37,8 @@ class Bench:
             table, lines = self._env()
         elif self.what == "decode":
             table, lines = self._decode()
+        elif self.what == "search":
+            table, lines = self._search()
         elif self.device == "cuda":
             table, lines = self._engine_cuda()
         else:
@@ -110,6 +113,25 @@ class Bench:
             lines.append(f"{speed.batch:>10} {rate:>12,.0f} {speed.milliseconds:>9.2f} ms {beside}")
         lines.append("greedy decoding of the paper's test split, tokens brought to the CPU")
         return {"decode": [asdict(speed) for speed in speeds]}, lines
+
+    def _search(self) -> tuple[dict[str, Any], list[str]]:
+        from pomp.bench.search import measure_search
+
+        progress = Progress("bench", 2)
+        try:
+            speeds, gigabytes = measure_search(
+                self.device, lambda name, share: progress.share(0, share, lambda: name)
+            )
+        finally:
+            progress.close()
+        lines = [f"{'seconds':>10} {'candidates':>12} {'a second':>12} {'iterations':>12}"]
+        for speed in speeds:
+            lines.append(
+                f"{speed.wall_seconds:>10.1f} {speed.candidates:>12,} "
+                f"{speed.candidates_per_second:>12,.0f} {speed.iterations:>12,}  {speed.what}"
+            )
+        lines.append(f"memory: {gigabytes:.1f} GB")
+        return {"search": [asdict(speed) for speed in speeds], "gigabytes": gigabytes}, lines
 
     def _env(self) -> tuple[dict[str, Any], list[str]]:
         from pomp.bench.env import CPU_WORLDS, CUDA_WORLDS, PEER_WORLDS, measure_env
