@@ -48,7 +48,8 @@ _METHODS: dict[str, tuple[type[Proposer], dict[str, Any]]] = {
         ClimbConfig,
         {
             **{**_DIVERSE, **_ANNEAL, "mode.modes": TASK_MODES, "mode.lists": True},
-            **{"proposer.length": 40, "proposer.candidates": 20_000, "proposer.solved_score": 1e6},
+            **{"proposer.length": 40, "proposer.candidates": 15_000, "proposer.solved_score": 1e6},
+            "mode.vector": "behaviour",
         },
     ),
 }
