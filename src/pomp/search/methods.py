@@ -43,7 +43,7 @@ _METHODS: dict[str, tuple[type[Proposer], dict[str, Any]]] = {
     "leaps-grid": (CemConfig, {**_LEAPS, "mode.grid": True}),
     "hill-climbing": (ClimbConfig, _PROGRAMS),
     "cebs": (BeamConfig, _PROGRAMS),
-    "annealing": (ClimbConfig, {**_PROGRAMS, **_ANNEAL}),
+    "annealing": (ClimbConfig, {**_ANNEAL, "score.starts": 128}),
     "pomp-program-space": (
         ClimbConfig,
         {
