@@ -3,9 +3,9 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import check_output
 from pomp.errors import ConfigError
@@ -15,8 +15,8 @@ from pomp.errors import ConfigError
 class Report:
     """Evaluate what a finished search has found, on starts it has not seen, beside the paper."""
 
-    folder: Positional[str]
-    """The search's folder."""
+    folders: Annotated[Positional[tuple[str, ...]], arg(metavar="DIR...")]
+    """The folders of searches with one method."""
     starts: int = 32
     """Evaluation starts."""
     out: str | None = None
@@ -31,7 +31,9 @@ class Report:
         path = check_output(self.out) if self.out else None
         from pomp.search.report import report
 
-        found = report(Path(self.folder), self.starts)
+        if not self.folders:
+            raise ConfigError("name the folder of a search")
+        found = report([Path(folder) for folder in self.folders], self.starts)
         if path:
             from pomp.folders import write_text
 

@@ -21,6 +21,7 @@ from pomp.search.cem import Arrays, CemRun
 from pomp.search.climb import ClimbRun
 from pomp.search.config import BeamConfig, CemConfig, ClimbConfig
 from pomp.search.jobs import Job, RunKey, RunRecord
+from pomp.search.memo import Memo
 from pomp.search.scoring import Arena, Scorer, Trial, diversity
 from pomp.streams import branch
 
@@ -82,7 +83,7 @@ class ActiveRun:
     actions: int = 0
     curve: list[tuple[int, int, float]] = field(default_factory=list)
     trace: list[NDArray[np.float32]] = field(default_factory=list)
-    multipliers: dict[bytes, float] = field(default_factory=dict)
+    multipliers: Memo | None = None
     """Of programs, where they have to be encoded or executed to know them."""
 
     @property
@@ -167,10 +168,9 @@ class Batch:
         ids = self._decode(asked)
         trials = [one.trial(rows) for one, rows in zip(self.active, ids, strict=True)]
         self._scorer.try_out(trials)
-        everything = zip(self.active, asked, trials, self._multipliers(asked, trials), strict=True)
-        for one, proposed, trial, multipliers in everything:
-            one.tell(proposed, trial, multipliers)
-            self.proposed += len(trial.ids)
+        for one, proposed, trial in zip(self.active, asked, trials, strict=True):
+            one.tell(proposed, trial, self._multipliers(one, proposed))
+            self.proposed += one.run.proposals
         ended = [one for one in self.active if one.run.is_finished]
         self.active = [one for one in self.active if not one.run.is_finished]
         for one, ids_of_best in zip(ended, self._best_ids(ended), strict=True):
@@ -212,37 +212,20 @@ class Batch:
             for one, rows in zip(self.active, asked, strict=True)
         ]
 
-    def _multipliers(
-        self, asked: list[NDArray[Any]], trials: list[Trial]
-    ) -> list[NDArray[np.float64]]:
-        """The diversity of every candidate."""
-        found: list[NDArray[np.float64]] = []
-        strangers = []
-        for one, rows, trial in zip(self.active, asked, trials, strict=True):
-            temperature = one.arena.config.temperature
-            if one.is_latent or not len(one.others):
-                found.append(diversity(rows, one.others, temperature))
-                continue
-            found.append(np.empty(0))
-            strangers.append((one, trial))
-        self._encode(strangers)
-        return [
-            multipliers
-            if len(multipliers)
-            else np.array([one.multipliers[row.tobytes()] for row in trial.ids])
-            for one, trial, multipliers in zip(self.active, trials, found, strict=True)
-        ]
-
-    def _encode(self, strangers: list[tuple[ActiveRun, Trial]]) -> None:
-        """Find out the diversity of programs whose vectors are not at hand."""
-        for one, trial in strangers:
-            unknown = {
-                row.tobytes(): row for row in trial.ids if row.tobytes() not in one.multipliers
-            }
-            if unknown:
-                vectors = self._vectors(one, np.stack(list(unknown.values())))
-                values = diversity(vectors, one.others, one.arena.config.temperature)
-                one.multipliers.update(zip(unknown, values.tolist(), strict=True))
+    def _multipliers(self, one: ActiveRun, asked: NDArray[Any]) -> NDArray[np.float64]:
+        """The diversity of what a run asked for; programs' is found out once and remembered."""
+        temperature = one.arena.config.temperature
+        if one.is_latent or not len(one.others):
+            return diversity(asked, one.others, temperature)
+        if one.multipliers is None:
+            one.multipliers = Memo(asked.shape[1])
+        first = len(one.multipliers)
+        entries, unknown = one.multipliers.find(asked, np.arange(len(asked)))
+        if len(unknown):
+            vectors = self._vectors(one, asked[unknown])
+            found = diversity(vectors, one.others, temperature)
+            one.multipliers.fill(first, found, np.zeros(len(found), np.int64))
+        return one.multipliers.read(entries)[0]
 
     def _vectors(self, one: ActiveRun, ids: NDArray[np.uint8]) -> NDArray[np.float32]:
         """What programs are compared by."""

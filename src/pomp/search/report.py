@@ -1,12 +1,13 @@
 """A finished search in numbers: what its programs return on starts it has never seen."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pomp.dsl.bytecode import compile_programs
-from pomp.errors import DataFileError, PompError
+from pomp.errors import ConfigError, DataFileError, PompError
 from pomp.folders import read_config
 from pomp.published import published
 from pomp.search.folder import find_jobs, read_modes, read_records
@@ -20,23 +21,32 @@ from pomp.tasks.units import CANDIDATE, Units
 EVALUATION_STARTS = 32
 
 
-def report(folder: Path, starts: int = EVALUATION_STARTS) -> dict[str, Any]:
-    """Evaluate what the jobs of a search have found.
+def report(folders: Sequence[Path], starts: int = EVALUATION_STARTS) -> dict[str, Any]:
+    """Evaluate what the jobs of searches with one method have found.
 
     A job's `return` is that of its first mode, chosen on search states; `best_of_runs` is the
-    largest among all its runs, chosen by looking, which is the paper's way.
+    largest among all its runs, chosen by looking, which is the paper's way. Programs are executed
+    as a search without lists does it.
 
     Args:
-        folder: of the search.
+        folders: of the searches.
         starts: evaluation starts.
 
     Raises:
         DataFileError: there is no finished search.
+        ConfigError: the methods differ, or a job comes twice.
     """
+    found = [_evaluate(job, starts) for folder in folders for job in find_jobs(folder)]
+    methods = {job.pop("method") for job in found}
+    if len(methods) != 1:
+        raise ConfigError(f"searches of one method are reported at a time, got {sorted(methods)}")
+    [method] = methods
+    keys = [(job["task"], job["seed"]) for job in found]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise ConfigError(f"{twice[0][0]}, seed {twice[0][1]}, is in two of the searches")
     tasks: dict[str, list[dict[str, Any]]] = {}
-    for job in find_jobs(folder):
-        tasks.setdefault(job.parent.name, []).append(_evaluate(job, starts))
-    method = read_modes(find_jobs(folder)[0])["method"]
+    for job in sorted(found, key=lambda job: int(job["seed"])):
+        tasks.setdefault(job.pop("task"), []).append(job)
     return {
         "method": method,
         "starts": starts,
@@ -45,9 +55,9 @@ def report(folder: Path, starts: int = EVALUATION_STARTS) -> dict[str, Any]:
                 **_summary([job["return"] for job in jobs]),
                 "best_of_runs": _summary([job["best_of_runs"] for job in jobs]),
                 "published": published(method, task),
-                "jobs": sorted(jobs, key=lambda job: int(job["seed"])),
+                "jobs": jobs,
             }
-            for task, jobs in tasks.items()
+            for task, jobs in sorted(tasks.items())
         },
     }
 
@@ -61,19 +71,25 @@ def _evaluate(folder: Path, starts: int) -> dict[str, Any]:
     if not records:
         raise DataFileError(f"'{folder}' holds no finished runs")
     setting = find_task(found["task"]).configure(config["variant"], config["options"])
-    texts = [found["modes"][0]["program"], *(record.program for record in records)]
-    returns = evaluate_programs(setting, texts, config["score"], starts)
+    texts = [mode["program"] for mode in found["modes"]]
+    returns = evaluate_programs(
+        setting, [*texts, *(record.program for record in records)], config["score"], starts
+    )
+    modes = [
+        {"program": mode["program"], "score": mode["score"], "return": value}
+        for mode, value in zip(found["modes"], returns, strict=False)
+    ]
+    totals = ("iterations", "candidates", "executions", "actions")
     return {
+        "task": found["task"],
+        "method": found["method"],
         "seed": found["seed"],
         "return": returns[0],
-        "best_of_runs": max(returns[1:]),
+        "best_of_runs": max(returns[len(texts) :]),
         "search_return": found["modes"][0]["return"],
-        "program": texts[0],
         "runs": len(records),
-        "iterations": sum(record.iterations for record in records),
-        "candidates": sum(record.candidates for record in records),
-        "executions": sum(record.executions for record in records),
-        "actions": sum(record.actions for record in records),
+        **{name: sum(getattr(record, name) for record in records) for name in totals},
+        "modes": modes,
     }
 
 
