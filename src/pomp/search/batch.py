@@ -142,6 +142,7 @@ class Batch:
         self.proposed = 0
         """Candidates since this object was made."""
         self._scorer = Scorer(device)
+        self._may_start = list(jobs)  # those a run of which has ended, or none begun
         if embedding.model.vocabulary is not LEAPS:
             name = embedding.model.vocabulary.name
             raise ConfigError(f"search needs an embedding of the leaps vocabulary, got {name}")
@@ -178,9 +179,10 @@ class Batch:
         return ended
 
     def _start_runs(self) -> None:
-        for job in self.jobs:
+        for job in self._may_start:
             for key in job.start_runs():
                 self.active.append(self.make_run(job, key))
+        self._may_start = []
 
     def make_run(self, job: Job, key: RunKey) -> ActiveRun:
         """A run before its first iteration."""
@@ -259,6 +261,7 @@ class Batch:
         if one.trace:
             one.job.traces[one.key] = np.stack(one.trace).astype(np.float16)
         one.job.finish(record, np.asarray(vector, np.float32))
+        self._may_start.append(one.job)
 
 
 def _return_of(plain: float, arena: Arena, *, is_valid: bool) -> float:
