@@ -161,7 +161,7 @@ def run_lane(
             is_complete = is_complete and outcome[ENDING] == 0
         if lane_memory[DONE] != 0 or lane_memory[ACTIONS] == round_from:
             break  # done, or idle: the next round would be as idle
-        if lane_memory[SCORE] != score:
+        if lane_memory[SCORE] > score:
             score, scored_at = lane_memory[SCORE], lane_memory[ACTIONS]
         elif patience > 0 and lane_memory[ACTIONS] - scored_at >= patience:
             break
