@@ -34,65 +34,96 @@ def run_cuda(
 ) -> Results:
     """Run units; see `rollout`. Returns values, actions, calls, completed by lane."""
     results = _results(units.lanes)
-    _prepare(setting, code, units, worlds, after, cap, results)(0)
+    inputs = [as_launchable(array) for array in (code.on_device, *map(to_device, units.arrays))]
+    _prepare(setting, code.depth, inputs, units, worlds, after, cap, results)(0)
     return results
 
 
 class LaunchPad:
     """Runs several launches at once, each on a stream of its own, with memory that stays.
 
-    To ask for GPU memory, and to wrap it, takes longer than most launches; so there is one set of
-    results for each stream, which grows when it must.
+    To ask for GPU memory takes longer than most launches; so each stream has its own, which grows
+    when it must.
     """
 
     def __init__(self) -> None:
-        self._streams: list[Any] = []
-        self._results: list[Results] = []
-        self._nothing: dict[tuple[int, int], WorldBatch] = {}
+        self._slots: list[_Slot] = []
 
     def run(self, launches: Sequence[Any]) -> list[tuple[NDArray[np.float64], NDArray[np.int32]]]:
         """Values and actions of every `Launch`, by lane, on the CPU."""
-        cuda = load_cuda()
-        prepared = []
-        for place, launch in enumerate(launches):
-            results = self._room(place, launch.units.lanes)
-            work = (launch.setting, launch.code, launch.units, launch.worlds)
-            after = self._no_worlds(launch.worlds)
-            prepared.append(_prepare(*work, after, Cap.parse(launch.cap), results))
+        while len(self._slots) < len(launches):
+            self._slots.append(_Slot())
+        pairs = list(zip(self._slots, launches, strict=False))
         # All copies to the device come first: they would wait for the kernels before them.
-        for start, stream in zip(prepared, self._streams, strict=False):
-            start(stream)
-        cuda.synchronize()
-        found = []
-        for launch, (values, actions, *_) in zip(launches, self._results, strict=False):
-            lanes = launch.units.lanes
-            parts = (array.array[:lanes].copy_to_host() for array in (values, actions))
-            found.append((next(parts), next(parts)))
-        return found
+        prepared = [slot.prepare(launch) for slot, launch in pairs]
+        for start, (slot, _) in zip(prepared, pairs, strict=True):
+            start(slot.stream)
+        load_cuda().synchronize()
+        return [slot.read(launch.units.lanes) for slot, launch in pairs]
 
-    def _room(self, place: int, lanes: int) -> Results:
-        if place == len(self._results):
-            self._streams.append(load_cuda().stream())
-            self._results.append(_results(lanes))
-        elif len(self._results[place][0]) < lanes:
-            self._results[place] = _results(2 * lanes)
-        return self._results[place]
 
-    def _no_worlds(self, worlds: WorldBatch) -> WorldBatch:
-        sizes = (worlds.cells.shape[1], worlds.memory.shape[1])
-        if sizes not in self._nothing:
-            self._nothing[sizes] = worlds.room(0)
-        return self._nothing[sizes]
+class _Slot:
+    """A stream, and the memory of the launches on it."""
+
+    def __init__(self) -> None:
+        self.stream = load_cuda().stream()
+        self._results: Results = _results(1)
+        self._inputs: dict[str, Any] = {}
+
+    def prepare(self, launch: Any) -> Callable[[Any], None]:
+        units, worlds = launch.units, launch.worlds
+        if len(self._results[0]) < units.lanes:
+            self._results = _results(2 * units.lanes)
+        code = self._bring("code", launch.code.instructions)
+        names = ("lists", "table", "salts")
+        inputs = [self._bring(*pair) for pair in zip(names, units.arrays, strict=True)]
+        nothing = _no_worlds(worlds.task, *_shape_of(worlds))
+        return _prepare(
+            launch.setting, launch.code.depth, [code, *inputs], units, worlds, nothing,
+            Cap.parse(launch.cap), self._results,
+        )  # fmt: skip
+
+    def _bring(self, name: str, array: Any) -> Any:
+        """An array in this slot's memory, or where it is if that is on the device already."""
+        if is_on_device(array):
+            return as_launchable(array)
+        if not len(array):
+            return as_launchable(_empty(array.dtype))
+        kept = self._inputs.get(name)
+        if kept is None or len(kept) < len(array) or kept.shape[1:] != array.shape[1:]:
+            shape = (2 * len(array), *array.shape[1:])
+            kept = self._inputs[name] = as_launchable(room(shape, array.dtype))
+        part = kept[: len(array)]
+        part.copy_to_device(np.ascontiguousarray(array))
+        return part
+
+    def read(self, lanes: int) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        values, actions, *_ = self._results
+        return values.array[:lanes].copy_to_host(), actions.array[:lanes].copy_to_host()
+
+
+@cache
+def _empty(dtype: np.dtype[Any]) -> DeviceArray:
+    return to_device(np.empty(0, dtype))
+
+
+def _shape_of(worlds: WorldBatch) -> tuple[int, int, int]:
+    return worlds.height, worlds.width, worlds.memory.shape[1]
+
+
+@cache
+def _no_worlds(task: str, height: int, width: int, slots: int) -> WorldBatch:
+    """Room for no worlds, for launches whose final states are not wanted."""
+    return WorldBatch.empty(task, 0, height, width, slots).to("cuda")
 
 
 def _prepare(
-    setting: Setting, code: Code, units: Units, worlds: WorldBatch, after: WorldBatch, cap: Cap,
-    results: Results,
+    setting: Setting, depth: int, inputs: list[Any], units: Units, worlds: WorldBatch,
+    after: WorldBatch, cap: Cap, results: Results,
 ) -> Callable[[Any], None]:  # fmt: skip
-    """Bring the inputs to the device; what comes back starts the kernel on a stream."""
+    """What starts the kernel on a stream, all its inputs being on the device."""
     arrays = [as_launchable(array) for array in (*worlds.arrays, *after.arrays, *results)]
-    inputs = [as_launchable(array) for array in (code.on_device, *map(_on_device, units.arrays))]
-    kernels = cuda_kernels_of(setting, code.depth)
+    kernels = cuda_kernels_of(setting, depth)
 
     def start(stream: Any) -> None:
         if units.lanes:
@@ -102,18 +133,6 @@ def _prepare(
             )  # fmt: skip
 
     return start
-
-
-def _on_device(array: Any) -> Any:
-    """An array in GPU memory; an empty one is always the same."""
-    if is_on_device(array):
-        return array
-    return to_device(array) if len(array) else _empty(array.dtype)
-
-
-@cache
-def _empty(dtype: np.dtype[Any]) -> DeviceArray:
-    return to_device(np.empty(0, dtype))
 
 
 def act_cuda(setting: Setting, worlds: WorldBatch, actions: Any) -> DeviceArray:
