@@ -1,6 +1,7 @@
 """The folder of a run that can be resumed: made once, with the config it was begun with."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,11 @@ def check_new(folder: Path) -> None:
     Raises:
         OutputError: the folder exists.
     """
-    if folder.exists():
+    try:
+        is_there = folder.exists()
+    except OSError as error:
+        raise OutputError(f"cannot write '{folder}': {error.strerror}") from error
+    if is_there:
         raise OutputError(f"'{folder}' exists; name a new folder, or --resume it")
 
 
@@ -44,6 +49,14 @@ def write_text(path: Path, text: str) -> None:
         write_atomically(path, text.encode())
     except OSError as error:
         raise OutputError(f"cannot write '{path}': {error.strerror or error}") from error
+
+
+def remove_drafts(folder: Path, *names: str) -> None:
+    """Remove what `write_atomically` leaves behind of such files when its process is killed."""
+    for path in folder.glob(".*"):
+        match = re.fullmatch(r"\.(.+)\.\d+\.\d+", path.name)
+        if match and match[1] in names and path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def check_config(folder: Path, config: dict[str, Any]) -> None:
@@ -76,7 +89,9 @@ def differing_fields(one: dict[str, Any], other: dict[str, Any], prefix: str = "
     names = []
     for name in sorted(set(one) | set(other)):
         left, right = one.get(name), other.get(name)
-        if isinstance(left, dict) and isinstance(right, dict):
+        if name not in one or name not in other:
+            names.append(f"{prefix}{name} (only {'now' if name in other else 'before'})")
+        elif isinstance(left, dict) and isinstance(right, dict):
             names += differing_fields(left, right, f"{prefix}{name}.")
         elif left != right:
             names.append(f"{prefix}{name} ({left} before, {right} now)")

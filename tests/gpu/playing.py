@@ -16,9 +16,9 @@ from pomp.dsl.sampling import sample_programs
 from pomp.karel.observation import observe
 from pomp.tasks.catalog import TASKS
 from pomp.tasks.engine import draw_starts
-from pomp.tasks.rollout import Launch, act_on, advance, rollout, run_launches
+from pomp.tasks.rollout import act_on, advance, rollout, run_launches
 from pomp.tasks.rollout_cuda import LaunchPad
-from pomp.tasks.units import CANDIDATE, Units
+from pomp.tasks.units import CANDIDATE, Launch, Units
 
 
 def play(task, device, *, programs, starts, steps):

@@ -198,8 +198,8 @@ def test_changes_of_a_config_are_checked():
     assert changed(config, {"proposer.sigma": 1, "mode.runs": 4}).proposer.sigma == 1
     for name, value, message in (
         ("proposer.sigma", float("nan"), "sigma must be from"),
-        ("mode.lists", 1, "lists cannot be 1"),
-        ("score.starts", True, "starts cannot be True"),
+        ("mode.lists", 1, "mode.lists must be true or false"),
+        ("score.starts", True, "score.starts must be something else"),
         ("score.starts", 2.5, "starts must be a whole number"),
         ("method.name", "x", "method has no fields"),
         ("score", 1, "score has fields"),

@@ -10,12 +10,14 @@ import time
 import pytest
 
 from pomp.cli.main import main
+from pomp.dsl.vocabulary import HPRL
 from pomp.embedding.space import Embedding
 from pomp.errors import ConfigError
 from pomp.search.batch import Batch
 from pomp.search.folder import STATE_FILE, SearchFolder, read_modes
 from pomp.search.jobs import Job
 from pomp.search.methods import METHODS, configure
+from pomp.search.scoring import Scorer
 from pomp.tasks.catalog import find_task
 
 SMALL = ("proposer.iterations=12", "proposer.population=8", "mode.runs=2", "proposer.window=6")
@@ -115,7 +117,7 @@ def test_a_grid_runs_all_its_settings_and_keeps_the_best(embedding):
     while not batch.is_finished:
         batch.step()
     assert len(job.records) == 216
-    assert job.records[job.modes[0]].plain == max(record.plain for record in job.records)
+    assert job.records[job.modes[0]].score == max(record.score for record in job.records)
     assert {record.candidates for record in job.records} == {8, 16, 32, 64}
 
 
@@ -163,7 +165,12 @@ def call(capsys, *arguments):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("Seesaw", "--modes", "0"), "modes must be a whole number from 1"),
+        (("Seesaw", "--modes", "0"), "mode.modes must be a whole number from 1"),
+        (("Seesaw", "--modes", "30"), "mode.modes must be a whole number from 1 to 12"),
+        (("Maze", "--modes", "2", "--method", "cem"), "--modes goes with pomp, cem-xm"),
+        (("Seesaw", "--set", "method=mine"), "a method is chosen by its name"),
+        (("Seesaw", "--set", "foo"), "as in proposer.sigma=0.25"),
+        (("Seesaw", "--set", "proposer.decay=False"), "decay must be true or false"),
         (("Seesaw", "--set", "proposer.elite_fraction=2"), "smaller than its 128 elites"),
         (("Seesaw", "--method", "hillclimbing"), "Did you mean 'hill-climbing'?"),
         (("Sesaw",), "Did you mean 'Seesaw'?"),
@@ -211,10 +218,51 @@ def test_a_folder_that_exists_and_another_config_are_refused(tmp_path, capsys, e
 def test_an_embedding_of_another_vocabulary_is_refused():
     class Hprl:
         class model:  # noqa: N801 - stands in for a model
-            vocabulary = __import__("pomp.dsl.vocabulary", fromlist=["HPRL"]).HPRL
+            vocabulary = HPRL
 
     with pytest.raises(ConfigError, match="leaps vocabulary, got hprl"):
         Batch([job_of("cem")], Hprl())
+
+
+def test_a_finished_search_is_left_alone(tmp_path, capsys, embedding):
+    """Also if the last checkpoint is older than the last modes.json: then the rest is repeated."""
+    folder = tmp_path / "search"
+    changes = [argument for change in SMALL for argument in ("--set", change)]
+    arguments = ("search", "Seesaw", "--method", "cem", *changes, "--out", str(folder), "--resume")
+    search(folder, [job_of("cem")], embedding, 2)
+    state = (folder / STATE_FILE).read_bytes()
+    assert call(capsys, *arguments)[0] == 0
+    finished = files_of(folder)
+    status, output, _ = call(capsys, *arguments)
+    assert status == 0
+    assert "was finished before" in output
+    assert files_of(folder) == finished
+    (folder / STATE_FILE).write_bytes(state)
+    (folder / ".config.json.swp").write_text("an editor's")
+    assert call(capsys, *arguments)[0] == 0
+    (folder / ".config.json.swp").unlink()
+    assert files_of(folder) == finished
+
+
+def test_an_error_inside_a_step_is_no_place_to_go_on_from(tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "search"
+    arguments = ["search", "Seesaw", "--method", "hill-climbing", "--out", str(folder)]
+    arguments += ["--set", "proposer.candidates=3000"]
+    whole = tmp_path / "whole"
+    assert call(capsys, *[str(whole) if a == str(folder) else a for a in arguments])[0] == 0
+    try_out, calls = Scorer.try_out, []
+
+    def fail(self, trials):
+        calls.append(1)
+        if len(calls) == 20:
+            raise KeyboardInterrupt
+        try_out(self, trials)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Scorer, "try_out", fail)
+        assert call(capsys, *arguments)[0] == 130
+    assert call(capsys, *arguments, "--resume")[0] == 0
+    assert files_of(folder) == files_of(whole)
 
 
 def test_a_damaged_checkpoint_is_refused_and_kept(tmp_path, capsys, embedding):
@@ -227,7 +275,7 @@ def test_a_damaged_checkpoint_is_refused_and_kept(tmp_path, capsys, embedding):
         capsys, "search", "Seesaw", "--method", "cem", "--out", str(folder), "--resume", *changes
     )
     assert status == 2
-    assert "is no pomp search checkpoint, or was cut short" in errors
+    assert "is damaged, or no checkpoint of this search; delete it to begin anew" in errors
 
 
 def test_a_full_disk_loses_nothing(tmp_path, embedding):

@@ -118,8 +118,8 @@ def check_whole_run(config, dimensions, score, stream):
             assert counted == list(range(n + (asked > 1)))  # the first centre is no result
             centre = oracle.move_centre(latents[:n], scores[:n], plain[:n], ties[:n])
             np.testing.assert_allclose(run.centre, centre, rtol=2e-5, atol=2e-6)
-        assert run.best_score == oracle.best_score
         if oracle.best is not None:  # else what a result would be is not said
+            assert run.best_score == oracle.best_score
             assert run.best_plain == oracle.best_plain
             assert np.array_equal(run.best, oracle.best)
     return len(oracle.scores)

@@ -262,20 +262,20 @@ def test_runs_differ_from_what_they_should_and_the_best_are_modes(method, embedd
     ended = ended_runs(embedding, job)
     keys = [(record.mode, record.run) for record in job.records]
     assert keys == [(mode, r) for mode, runs in enumerate(PLANS[method][0]) for r in range(runs)]
-    plain = [record.plain for record in job.records]
+    plain = [record.score for record in job.records]
     for i, (mode, r) in enumerate(keys):
         chosen = [job.vectors[number] for number in job.modes[:mode]]
         earlier = [job.vectors[keys.index((mode, before))] for before in range(r)]
         expected = {"none": [], "runs": earlier, "modes+runs": chosen + earlier}[PLANS[method][1]]
         others = ended[mode, r].others
         assert {row.tobytes() for row in others} == {row.tobytes() for row in expected}
-        if job.records[i].score > 0:
+        if job.records[i].diversified > 0:
             multiplier = diversity(job.vectors[i][None], others, 1.0)[0]
-            assert job.records[i].score == pytest.approx(plain[i] * multiplier)
+            assert job.records[i].diversified == pytest.approx(plain[i] * multiplier)
     if method == "cem-diversity-topk":
         assert sorted(plain[i] for i in job.modes) == sorted(plain)[-2:]
     else:
-        best = [max(r.plain for r in job.records if r.mode == mode) for mode in range(2)]
+        best = [max(r.score for r in job.records if r.mode == mode) for mode in range(2)]
         assert [(job.records[i].mode, plain[i]) for i in job.modes] == list(enumerate(best))
 
 
@@ -298,7 +298,7 @@ def test_runs_are_what_the_procedure_makes_of_them(name, embedding):
             ties = np.array([list(text.ljust(400, "\0").encode()) for text in texts], np.uint8)
             run_again.tell(latents, scores, plain, ties)
         assert record.program == embedding.texts(run_again.best[None])[0]
-        assert (record.score, record.plain) == (run_again.best_score, run_again.best_plain)
+        assert (record.diversified, record.score) == (run_again.best_score, run_again.best_plain)
         assert np.array_equal(job.vectors[job.records.index(record)], run_again.best)
 
 
@@ -321,7 +321,7 @@ def test_the_paper_chooses_with_the_multiplier_against_the_modes(embedding):
     first, second = job.modes
     modes = job.vectors[first][None]
     worth = {
-        i: record.plain * diversity(job.vectors[i][None], modes, 1.0)[0]
+        i: record.score * diversity(job.vectors[i][None], modes, 1.0)[0]
         for i, record in enumerate(job.records)
         if record.mode == 1
     }

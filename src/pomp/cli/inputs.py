@@ -81,7 +81,7 @@ def parse_size(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def parse_options(texts: tuple[str, ...]) -> dict[str, str]:
+def parse_options(texts: tuple[str, ...], example: str = "lag=off") -> dict[str, str]:
     """`K=V` pairs -> options.
 
     Raises:
@@ -91,7 +91,7 @@ def parse_options(texts: tuple[str, ...]) -> dict[str, str]:
     for text in texts:
         name, sign, chosen = text.partition("=")
         if not sign or not name:
-            raise ConfigError(f"an option is NAME=VALUE, as in lag=off, got '{text}'")
+            raise ConfigError(f"an option is NAME=VALUE, as in {example}, got '{text}'")
         if name in options:
             raise ConfigError(f"option {name} is given twice")
         options[name] = chosen

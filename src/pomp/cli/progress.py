@@ -1,10 +1,12 @@
 """Progress of work that takes longer than two seconds, on standard error."""
 
+import shutil
 import sys
 import time
 from collections.abc import Callable
 
 QUIET_SECONDS = 2.0
+_PLAIN_WIDTH = 160
 _TERMINAL_EVERY = 0.1  # seconds between changes of the line on a terminal
 _PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
 
@@ -47,10 +49,11 @@ class Progress:
         if not self._is_time():
             return
         if self._is_terminal:
-            sys.stderr.write(f"\r\x1b[K{text}")
+            width = shutil.get_terminal_size().columns - 1
+            sys.stderr.write(f"\r\x1b[K{text[:width]}")
             sys.stderr.flush()
         else:
-            print(text, file=sys.stderr, flush=True)
+            print(text[:_PLAIN_WIDTH], file=sys.stderr, flush=True)
         self._has_line = True
         self._shown = time.monotonic()
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 SAVE_SECONDS = 15.0
 MOST_SEEDS = 10_000
-_SHOWN = 60  # signs of a program in the progress line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,22 +59,22 @@ class Search:
         check_minutes(self.minutes)
         jobs = self._jobs()
         from pomp._cuda import check_device
-        from pomp.embedding.space import Embedding
         from pomp.folders import check_new
         from pomp.search.batch import Batch
         from pomp.search.folder import SearchFolder
 
         check_device(self.device)
         folder = SearchFolder(Path(self.out), jobs, self.device)
+        is_new = not self.resume or _is_empty(folder.path)
         if not self.resume:
             check_new(folder.path)
-        batch = Batch(jobs, Embedding.load(jobs[0].config.embedding, self.device), self.device)
-        if not self.resume or is_empty_folder(folder.path):
+        elif not is_new and folder.check():
+            return self._report(folder, "was finished before")
+        batch = Batch(jobs, device=self.device)
+        if is_new:
             _begin(folder)
         else:
             folder.resume(batch)
-            if folder.is_finished():
-                return self._report(folder, "was finished before")
         with stopping(self.minutes) as stop:
             _advance(batch, folder, stop)
         if not batch.is_finished:
@@ -85,15 +84,19 @@ class Search:
 
     def _jobs(self) -> list["Job"]:
         from pomp.search.jobs import Job
-        from pomp.search.methods import configure
+        from pomp.search.methods import SEVERAL, configure
         from pomp.tasks.catalog import find_task
 
         if not self.tasks:
             raise ConfigError("name a task to search, as in 'pomp search UpNDown --out runs/up'")
         changes: dict[str, Any] = {
-            name: _read_value(text) for name, text in parse_options(self.set).items()
+            name: _read_value(text)
+            for name, text in parse_options(self.set, "proposer.sigma=0.25").items()
         }
         if self.modes is not None:
+            if self.method not in SEVERAL or "mode.modes" in changes:
+                methods = ", ".join(SEVERAL)
+                raise ConfigError(f"--modes goes with {methods}, and without --set mode.modes")
             changes["mode.modes"] = self.modes
         settings = [find_task(name).configure(self.variant) for name in self.tasks]
         names = [setting.task.name for setting in settings]
@@ -101,8 +104,9 @@ class Search:
             raise ConfigError("a task is named twice")
         configs = [configure(self.method, self.preset, one, changes) for one in settings]
         seeds = parse_seeds(self.seeds)
-        pairs = zip(settings, configs, strict=True)
-        return [Job(setting, seed, config) for setting, config in pairs for seed in seeds]
+        sources = [name if ":" in name else None for name in self.tasks]
+        parts = zip(settings, configs, sources, strict=True)
+        return [Job(one, seed, config, source) for one, config, source in parts for seed in seeds]
 
     def _stopped(self, batch: "Batch", *, was_asked: bool) -> int:
         done = sum(len(job.records) for job in batch.jobs)
@@ -120,7 +124,7 @@ class Search:
 
         found = [read_modes(folder.of(job)) for job in folder.jobs]
         if self.json:
-            print(json.dumps(found))
+            print(json.dumps({"finished": True, "searches": found}))
             return 0
         print(f"{self.out}: {how}")
         for result in found:
@@ -137,7 +141,7 @@ def _begin(folder: "SearchFolder") -> None:
     folder.begin()
 
 
-def is_empty_folder(path: Path) -> bool:
+def _is_empty(path: Path) -> bool:
     """Whether there is nothing to resume, but nothing in the way either."""
     try:
         return path.is_dir() and not any(path.iterdir())
@@ -163,17 +167,16 @@ def _advance(batch: "Batch", folder: "SearchFolder", stop: Stop) -> None:
             progress.share(done, batch.share_done(), partial(_note_of, batch, rate))
     finally:
         progress.close()
-        folder.save(batch)
+    folder.save(batch)  # not after an error: a step cut short is no place to go on from
 
 
 def _note_of(batch: "Batch", rate: float) -> str:
-    best = max(batch.active, key=lambda one: one.run.best_plain, default=None)
+    speed = f"{rate:,.0f} programs/s"
+    best = batch.best()
     if best is None:
-        return ""
-    task, score = best.job.setting.task.name, best.run.best_plain
-    text = batch.best_text(best)
-    shown = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
-    return f"{rate:,.0f} programs/s, {task} mode {best.key.mode + 1}: {score:.3f} {shown}"
+        return speed
+    task, mode, score, text = best
+    return f"{speed}, {task} mode {mode + 1}: {score:.3f} {text}"
 
 
 def parse_seeds(text: str) -> list[int]:

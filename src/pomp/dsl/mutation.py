@@ -1,7 +1,8 @@
 """Random changes of programs, on rows of token ids. Compiled; no tree is ever built.
 
 One pass outlines a program: its statements, conditions and counts with their first and last token.
-Every change then cuts a span of tokens out and puts other tokens in its place.
+Every change then cuts a span of tokens out and puts other tokens in its place. All moves stand in
+one function because they end in the same expansion: Numba pastes it in once, not eleven times.
 """
 
 from dataclasses import dataclass

@@ -13,6 +13,7 @@ from pomp.embedding.files import read_arrays, write_arrays
 from pomp.embedding.model import EmbeddingModel
 from pomp.embedding.weights import load_weights
 from pomp.errors import DataFileError, OutputError
+from pomp.folders import remove_drafts
 
 STATE_FILE, WEIGHTS_FILE = "state.safetensors", "weights.safetensors"
 METRICS_FILE = "metrics.jsonl"
@@ -52,8 +53,7 @@ def load_state(
     Raises:
         DataFileError: the checkpoint is damaged.
     """
-    for draft in folder.glob(f".{STATE_FILE}.*"):  # left by a process that was killed
-        draft.unlink(missing_ok=True)
+    remove_drafts(folder, STATE_FILE, WEIGHTS_FILE, METRICS_FILE)
     path = folder / STATE_FILE
     if not path.exists():
         return None

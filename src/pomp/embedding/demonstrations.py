@@ -25,8 +25,8 @@ from pomp.karel.lanes import reset_world
 from pomp.karel.rules import act, is_impossible
 from pomp.streams import draw
 from pomp.tasks.random_world import RANDOM_WORLD, begin, lay_out, step
-from pomp.tasks.rollout import DEFAULT_CAP
 from pomp.tasks.task import Setting
+from pomp.tasks.units import DEFAULT_CAP
 
 _LEAST_PROGRAMS = 16  # below which another thread does not pay
 _ACTIONS, _LENGTH, _BRANCHES, _STOPS = range(4)  # of the trace the hooks write

@@ -18,8 +18,9 @@ from pomp.envs.episodes import RENDER_MODES, check_actions, world_space
 from pomp.envs.vector_env import KarelVectorEnv
 from pomp.errors import ConfigError, EnvironmentMisuseError
 from pomp.karel.interpreter import Cap
-from pomp.tasks.rollout import DEFAULT_CAP, advance
+from pomp.tasks.rollout import advance
 from pomp.tasks.task import Setting, Task
+from pomp.tasks.units import DEFAULT_CAP
 
 MAX_MACRO_STEPS = 1_000
 """Programs per episode at scale 1; reaching it is a true end, not a truncation."""

@@ -81,6 +81,8 @@ class ActiveRun:
     candidates: int = 0
     executions: int = 0
     actions: int = 0
+    value: float = 0.0
+    """The return of the best; 0 for what is no program."""
     curve: list[tuple[int, int, float]] = field(default_factory=list)
     trace: list[NDArray[np.float32]] = field(default_factory=list)
     multipliers: Memo | None = None
@@ -115,7 +117,11 @@ class ActiveRun:
     def tell(self, asked: Any, trial: Trial, multipliers: NDArray[np.float64]) -> None:
         """Pass the scores on and add up what they cost."""
         plain = trial.plain_scores()
+        before = self.run.best
         counted = self.run.tell(asked, plain * multipliers, plain, _RANK[trial.ids])
+        if self.run.best is not before:
+            row = int(np.flatnonzero((asked == self.run.best).all(axis=1))[0])
+            self.value = float(trial.returns[row])
         returns = trial.returns[counted][trial.valid[counted]]
         last = min(counted.stop, self.run.proposals)
         self.candidates += max(last - counted.start, 0)
@@ -136,7 +142,21 @@ class Batch:
         active: runs in progress.
     """
 
-    def __init__(self, jobs: Sequence[Job], embedding: Embedding, device: str = "cpu") -> None:
+    def __init__(
+        self, jobs: Sequence[Job], embedding: Embedding | None = None, device: str = "cpu"
+    ) -> None:
+        """Put jobs together.
+
+        Args:
+            jobs: of any tasks and methods, with one embedding.
+            embedding: the one they name, if it is at hand; None: it is loaded.
+            device: where programs are decoded and executed.
+        """
+        names = sorted({job.config.embedding for job in jobs})
+        if len(names) > 1:
+            raise ConfigError(f"searches in one batch share an embedding, got {', '.join(names)}")
+        if embedding is None:
+            embedding = Embedding.load(names[0] if names else None, device)
         self.jobs, self.embedding = list(jobs), embedding
         self.active: list[ActiveRun] = []
         self.proposed = 0
@@ -153,14 +173,31 @@ class Batch:
         return all(job.is_finished for job in self.jobs)
 
     def share_done(self) -> float:
-        """Which share of the work is done, if every run were as long as it may be."""
+        """Which share of the work is done, if runs last as long as those that have ended."""
+        ended = [record.iterations for job in self.jobs for record in job.records]
         total = sum(job.total_runs for job in self.jobs)
-        done = sum(len(job.records) for job in self.jobs)
-        return (done + sum(one.run.share for one in self.active)) / total
+        typical = sum(ended) / len(ended) if ended else 0.0
+        shares = [
+            min(one.run.iteration / typical, 1.0) if typical else one.run.share
+            for one in self.active
+        ]
+        return (len(ended) + sum(shares)) / total if total else 1.0
 
-    def best_text(self, one: ActiveRun) -> str:
-        """The best program of a run so far."""
-        return " ".join(LEAPS.decode(self._best_ids([one])[0].tolist()))
+    def best(self) -> tuple[str, int, float, str] | None:
+        """Task, mode, score and text of the best program in the jobs that are not finished."""
+        going = [job for job in self.jobs if not job.is_finished]
+        found = [
+            (record.score, job.setting.task.name, record.mode, record.program)
+            for job in going
+            for record in job.records
+        ]
+        best = max(found, default=None)
+        run = max(self.active, key=lambda one: one.run.best_plain, default=None)
+        if run is not None and run.run.best_plain > (best[0] if best else -np.inf):
+            [ids] = self.best_ids([run])
+            text = " ".join(LEAPS.decode(ids.tolist()))
+            best = (run.run.best_plain, run.job.setting.task.name, run.key.mode, text)
+        return (best[1], best[2], best[0], best[3]) if best else None
 
     def step(self) -> list[ActiveRun]:
         """One iteration of every run; returns those that ended with it."""
@@ -174,7 +211,7 @@ class Batch:
             self.proposed += one.run.proposals
         ended = [one for one in self.active if one.run.is_finished]
         self.active = [one for one in self.active if not one.run.is_finished]
-        for one, ids_of_best in zip(ended, self._best_ids(ended), strict=True):
+        for one, ids_of_best in zip(ended, self.best_ids(ended), strict=True):
             self._finish(one, ids_of_best)
         return ended
 
@@ -236,22 +273,25 @@ class Batch:
             return behaviour_vectors(one.arena.setting, ids, one.arena.starts(0), cap)
         return self.embedding.encode(ids)
 
-    def _best_ids(self, ended: list[ActiveRun]) -> list[NDArray[np.uint8]]:
-        latents = [one.run.best for one in ended if one.is_latent]
+    def best_ids(self, runs: list[ActiveRun]) -> list[NDArray[np.uint8]]:
+        """The best programs of runs so far."""
+        latents = [one.run.best for one in runs if one.is_latent]
         decoded = iter(self.embedding.decode(np.stack(latents)) if latents else ())
-        return [next(decoded) if one.is_latent else one.run.best for one in ended]
+        return [next(decoded) if one.is_latent else one.run.best for one in runs]
 
     def _finish(self, one: ActiveRun, ids: NDArray[np.uint8]) -> None:
-        trial = one.trial(ids[None])
-        self._scorer.try_out([trial])
-        vector = one.run.best if one.is_latent else self._vectors(one, ids[None])[0]
+        if one.is_latent:
+            vector = latent = one.run.best
+        else:
+            latent = self.embedding.encode(ids[None])[0]
+            vector = self._vectors(one, ids[None])[0]
         record = RunRecord(
             mode=one.key.mode,
             run=one.key.run,
             program=" ".join(LEAPS.decode(ids.tolist())),
-            score=one.run.best_score,
-            plain=one.run.best_plain,
-            value=_return_of(one.run.best_plain, one.arena, is_valid=bool(trial.valid[0])),
+            score=one.run.best_plain,
+            diversified=one.run.best_score,
+            value=one.value,
             iterations=one.run.iteration - 1,
             candidates=one.candidates,
             executions=one.executions,
@@ -260,12 +300,5 @@ class Batch:
         )
         if one.trace:
             one.job.traces[one.key] = np.stack(one.trace).astype(np.float16)
-        one.job.finish(record, np.asarray(vector, np.float32))
+        one.job.finish(record, np.asarray(vector, np.float32), np.asarray(latent, np.float32))
         self._may_start.append(one.job)
-
-
-def _return_of(plain: float, arena: Arena, *, is_valid: bool) -> float:
-    """The return a score was made of; 0 for what is no program."""
-    if not is_valid:
-        return 0.0
-    return (np.log(plain) if arena.config.exponential else plain) - arena.config.bonus

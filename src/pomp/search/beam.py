@@ -24,7 +24,7 @@ class BeamRun:
 
     def __init__(self, config: BeamConfig, stream: np.uint64, dimensions: int) -> None:
         self.config, self.stream = config, np.atleast_1d(stream)
-        self.iteration, self.is_finished = 1, False
+        self.iteration, self.is_finished, self.spent = 1, False, 0
         self.best = np.zeros(dimensions, np.float32)
         self.best_score = self.best_plain = -np.inf
         self.elites = np.empty((0, dimensions), np.float32)
@@ -38,7 +38,7 @@ class BeamRun:
     @property
     def share(self) -> float:
         """How much of its candidates is spent, from 0 to 1."""
-        return min(self.iteration * self.config.population / self.config.candidates, 1.0)
+        return self.spent / self.config.candidates
 
     def ask(self) -> NDArray[np.float32]:
         """`[n, Z]`: the neighbours of random elites, or a fresh start."""
@@ -58,7 +58,9 @@ class BeamRun:
         plain: NDArray[np.float64],
         ties: NDArray[np.uint8],
     ) -> slice:
-        """Take the scores of what was asked for; returns the rows that counted: all."""
+        """Take the scores of what was asked for; returns the rows that counted."""
+        counted = min(len(latents), self.config.candidates - self.spent)
+        scores = scores[:counted]
         order = np.argsort(-scores, kind="stable")[: self.config.elites]
         top = int(order[0])
         if scores[top] > self.best_score:
@@ -73,15 +75,15 @@ class BeamRun:
         if self.failures >= self.config.patience:
             self.elites = self.elites[:0]
             self.elite_mean, self.failures = -np.inf, 0
-        spent = self.iteration * self.config.population
+        self.spent += counted
         is_solved = self.best_plain >= self.config.solved_score
-        self.is_finished = is_solved or spent >= self.config.candidates
+        self.is_finished = is_solved or self.spent >= self.config.candidates
         self.iteration += 1
-        return slice(0, len(latents))
+        return slice(0, counted)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """What a run must remember to go on."""
-        names = ("iteration", "best_score", "best_plain", "elite_mean", "failures")
+        names = ("iteration", "best_score", "best_plain", "elite_mean", "failures", "spent")
         return {"best": self.best, "elites": self.elites}, {
             name: getattr(self, name) for name in names
         }

@@ -34,8 +34,8 @@ class CemRun:
         self.config, self.stream = config, stream
         self.iteration, self.is_finished = 1, False
         self.centre = _first_centre(config, stream, dimensions)
-        self.best, self.best_score, self.best_plain = self.centre, 0.0, 0.0
-        self.has_best = False
+        self.best, self.best_score, self.best_plain = self.centre, -np.inf, -np.inf
+        self.has_best = False  # a centre above 0, or any if the last one is kept
         longest = config.window if config.stop == "converged" else _SOLVED_WINDOW
         self._recent = np.empty(0) if config.stop == "never" else np.full(longest, np.nan)
 
@@ -99,11 +99,10 @@ class CemRun:
         return slice(0, n if self.iteration == 2 else n + 1)
 
     def _judge_centre(self, centre: NDArray[np.float32], score: float, plain: float) -> None:
-        if score > self.best_score or self.config.keep == "last" or not self.has_best:
-            self.best, self.best_plain = centre, plain
-            # A run that never does better than zero keeps its last centre, for want of another.
-            self.has_best = score > self.best_score or self.config.keep == "last"
-            self.best_score = max(score, 0.0) if self.config.keep != "last" else score
+        if self._beats(score) or self.config.keep == "last":
+            self._keep(centre, score, plain)
+        elif not self.has_best:  # the last centre, for want of a better one
+            self.best, self.best_score, self.best_plain = centre, score, plain
         if len(self._recent):
             self._recent = np.append(self._recent[1:], plain)
 
@@ -111,9 +110,14 @@ class CemRun:
         self, latents: NDArray[np.float32], scores: NDArray[np.float64], plain: NDArray[np.float64]
     ) -> None:
         top = int(np.argmax(scores))
-        if scores[top] > self.best_score:
-            self.best, self.best_score = latents[top], float(scores[top])
-            self.best_plain, self.has_best = float(plain[top]), True
+        if self._beats(float(scores[top])):
+            self._keep(latents[top], float(scores[top]), float(plain[top]))
+
+    def _beats(self, score: float) -> bool:
+        return score > (self.best_score if self.has_best else 0.0)
+
+    def _keep(self, latent: NDArray[np.float32], score: float, plain: float) -> None:
+        self.best, self.best_score, self.best_plain, self.has_best = latent, score, plain, True
 
     def _should_stop(self) -> bool:
         config, done = self.config, self.iteration - 1

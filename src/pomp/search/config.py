@@ -1,4 +1,8 @@
-"""Settings of searches. Defaults are the paper's; `methods.py` holds what others change."""
+"""Settings of searches; `methods.py` says what each method changes.
+
+Defaults are the paper's numbers. Where paper and published code disagree, they are the code's,
+which made the published results; the field says what the paper has.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -128,11 +132,6 @@ class BeamConfig:
         """Candidates that stay."""
         return max(1, round(self.population * self.elite_fraction))
 
-    @property
-    def rows(self) -> int:
-        """Candidates scored at once."""
-        return self.population
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClimbConfig:
@@ -174,11 +173,6 @@ class ClimbConfig:
         if self.rule == "anneal" and not 0 < self.cold <= self.hot:
             raise ConfigError(f"cold must be above 0 and not above hot, got {self.cold}")
 
-    @property
-    def rows(self) -> int:
-        """Candidates scored at once."""
-        return self.chains
-
 
 Proposer = CemConfig | BeamConfig | ClimbConfig
 
@@ -213,7 +207,7 @@ class ScoreConfig:
 
     def __post_init__(self) -> None:
         _check(self, starts=(1, 100_000), redraw=(0, MOST), rounds=(1, 100_000), patience=(0, MOST))
-        _check(self, bonus=(-1e6, 1e6), invalid=(-1e6, 1e6), temperature=(0.0, 1e6))
+        _check(self, bonus=(-100.0, 100.0), invalid=(-100.0, 100.0), temperature=(0.0, 1e6))
         _check(self, discount=(1e-9, 1.0))
         if self.discount < 1 and (self.rounds > 1 or self.fresh_draws):
             raise ConfigError("a discount goes with one round and without fresh draws")
@@ -245,7 +239,7 @@ class ModeConfig:
     (paper)."""
 
     def __post_init__(self) -> None:
-        _check(self, modes=(1, 100), runs=(1, 10_000))
+        _check(self, modes=(1, 12 if self.lists else 100), runs=(1, 10_000))
         _check_choices(self, diversity=Diversity, vector=Vector, least_list=LeastList)
         _check_choices(self, choose=Choose, select=Select)
         if self.choose == "top" and self.runs < self.modes:
@@ -296,13 +290,24 @@ def changed(config: Any, changes: Mapping[str, Any]) -> Any:
         else:
             together[head] = value
     for head, value in together.items():
-        part = getattr(config, head)
-        if isinstance(part, Proposer | ScoreConfig | ModeConfig):
-            together[head] = changed(part, value)
-        elif isinstance(value, dict):
-            raise ConfigError(f"{head} has no fields")
-        elif isinstance(part, bool) is not isinstance(value, bool):
-            raise ConfigError(f"{head} cannot be {value}")
-        elif isinstance(part, str):
-            together[head] = str(value)
+        together[head] = _fitting(head, getattr(config, head), value)
     return replace(config, **together)
+
+
+def _fitting(name: str, before: Any, value: Any) -> Any:
+    """A new value for a field, in the field's type where that is no question."""
+    if isinstance(before, Proposer | ScoreConfig | ModeConfig):
+        try:
+            return changed(before, value)
+        except ConfigError as error:
+            is_about_field = str(error).split()[0] in {entry.name for entry in fields(before)}
+            raise ConfigError(f"{name}.{error}" if is_about_field else str(error)) from error
+    if isinstance(value, dict):
+        raise ConfigError(f"{name} has no fields")
+    if isinstance(before, bool) is not isinstance(value, bool):
+        wanted = "true or false" if isinstance(before, bool) else "something else"
+        raise ConfigError(f"{name} must be {wanted}, got {value}")
+    if isinstance(before, str):
+        return str(value)
+    is_whole = isinstance(before, int) and isinstance(value, float) and value.is_integer()
+    return int(value) if is_whole else value

@@ -5,8 +5,7 @@ from numpy.typing import NDArray
 
 from pomp._cuda import to_host
 from pomp.tasks.record import record
-from pomp.tasks.rollout import Launch
-from pomp.tasks.units import CANDIDATE
+from pomp.tasks.units import CANDIDATE, Launch
 
 _LANES_AT_ONCE = 256
 

@@ -1,5 +1,6 @@
 """A search's folder: one folder per task and seed, and a checkpoint of everything in progress."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.embedding.files import read_arrays, write_arrays
+from pomp.embedding.weights import find_weights
 from pomp.errors import DataFileError, OutputError
-from pomp.folders import CONFIG_FILE, begin_run, check_config, write_text
+from pomp.folders import CONFIG_FILE, begin_run, check_config, remove_drafts, write_text
 from pomp.search.batch import ActiveRun, Batch
 from pomp.search.config import to_json
 from pomp.search.jobs import Job, RunKey, RunRecord
+from pomp.version import __version__
 
 STATE_FILE, MODES_FILE, METRICS_FILE = "state.safetensors", "modes.json", "metrics.jsonl"
 TRACE_FILE = "trajectory.safetensors"
@@ -32,7 +35,10 @@ class SearchFolder:
     def describe(self) -> dict[str, Any]:
         """The config a resumed search must have, too."""
         searches = {self._name(job): _describe(job) for job in self.jobs}
-        return {"device": self.device, "searches": searches}
+        names = {job.config.embedding for job in self.jobs}
+        weights = {name: _digest(find_weights(name)) for name in sorted(names)}
+        made_by = {"pomp": __version__, "device": self.device, "weights": weights}
+        return {**made_by, "searches": searches}
 
     @staticmethod
     def _name(job: Job) -> str:
@@ -58,33 +64,39 @@ class SearchFolder:
                 folder.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise OutputError(f"cannot write '{folder}': {error.strerror}") from error
-            config = {"task": job.setting.task.name, "seed": job.seed, **_describe(job)}
+            config = {"task": job.source, "seed": job.seed, **_describe(job)}
             write_text(folder / CONFIG_FILE, json.dumps(config, indent=2))
 
     def resume(self, batch: Batch) -> None:
         """Put the last checkpoint in place; without one the search begins anew.
 
         Raises:
-            DataFileError: there is no search here, or its checkpoint is damaged.
-            ConfigError: it was begun with another config.
+            DataFileError: the checkpoint is damaged.
         """
-        check_config(self.path, self.describe())
         self._make_folders()
-        for draft in self.path.rglob(".*.*.*"):  # left by a process that was killed
-            draft.unlink(missing_ok=True)
+        remove_drafts(self.path, STATE_FILE, CONFIG_FILE)
+        for job in self.jobs:
+            remove_drafts(self.of(job), MODES_FILE, METRICS_FILE, TRACE_FILE, CONFIG_FILE)
         state = self.path / STATE_FILE
         if state.exists():
-            arrays, header = read_arrays(state, "search checkpoint")
             try:
-                _restore(batch, arrays, header)
-            except (KeyError, ValueError, TypeError, IndexError) as error:
-                raise DataFileError(f"'{state}' is no checkpoint of this search") from error
+                _restore(batch, *read_arrays(state, "search checkpoint"))
+            except (DataFileError, KeyError, ValueError, TypeError, IndexError) as error:
+                what = f"'{state}' is damaged, or no checkpoint of this search"
+                raise DataFileError(f"{what}; delete it to begin anew") from error
         for job in self.jobs:
             self._write_metrics(job)
 
-    def is_finished(self) -> bool:
-        """Whether every job's modes are there."""
-        return all((self.of(job) / MODES_FILE).is_file() for job in self.jobs)
+    def check(self) -> bool:
+        """Make sure that the search was begun with this config; returns whether it is finished.
+
+        Raises:
+            DataFileError: there is no search here.
+            ConfigError: it was begun with another config.
+        """
+        check_config(self.path, self.describe())
+        has_state = (self.path / STATE_FILE).exists()
+        return not has_state and all((self.of(job) / MODES_FILE).is_file() for job in self.jobs)
 
     def save(self, batch: Batch) -> None:
         """Write a checkpoint; the one before survives if this fails."""
@@ -99,7 +111,7 @@ class SearchFolder:
             traces = {f"run{key.run}": trace for key, trace in sorted(job.traces.items())}
             write_arrays(folder / TRACE_FILE, traces, {"task": job.setting.task.name})
         if job.is_finished:
-            write_text(folder / MODES_FILE, json.dumps(job.result(), indent=1) + "\n")
+            write_text(folder / MODES_FILE, _in_lines(job.result()))
 
     def _write_metrics(self, job: Job) -> None:
         """All finished runs in order, whichever of them ended first."""
@@ -109,6 +121,17 @@ class SearchFolder:
     def close(self) -> None:
         """Remove the checkpoint of a search that has come to its end."""
         (self.path / STATE_FILE).unlink(missing_ok=True)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _in_lines(result: dict[str, Any]) -> str:
+    """JSON with a line for each mode: latents are long."""
+    modes = ",\n  ".join(json.dumps(mode) for mode in result["modes"])
+    head = json.dumps({name: value for name, value in result.items() if name != "modes"})
+    return f'{head[:-1]}, "modes": [\n  {modes}\n]}}\n'
 
 
 def _describe(job: Job) -> dict[str, Any]:
@@ -124,8 +147,10 @@ def read_modes(path: Path) -> dict[str, Any]:
     """
     try:
         found = json.loads((path / MODES_FILE if path.is_dir() else path).read_text())
-        if not {"task", "method", "seed", "modes"} <= set(found):
+        if not {"task", "method", "seed", "modes"} <= set(found) or not found["modes"]:
             raise ValueError
+    except FileNotFoundError as error:
+        raise DataFileError(f"'{path}' is not finished; go on with --resume first") from error
     except (OSError, ValueError, TypeError) as error:
         raise DataFileError(f"'{path}' holds no readable {MODES_FILE} of a search") from error
     return dict(found)
@@ -164,6 +189,7 @@ def _state_of(batch: Batch) -> tuple[Arrays, dict[str, Any]]:
         jobs.append([record.to_json() for record in job.records])
         if job.vectors:
             arrays[f"job{number}.vectors"] = np.stack(job.vectors)
+            arrays[f"job{number}.latents"] = np.stack(job.latents)
         for key, trace in job.traces.items():
             arrays[f"job{number}.trace{key.run}"] = trace
     for number, one in enumerate(batch.active):
@@ -177,14 +203,16 @@ def _state_of(batch: Batch) -> tuple[Arrays, dict[str, Any]]:
     return arrays, {"jobs": jobs, "runs": runs}
 
 
-_SPENT = ("candidates", "executions", "actions", "curve")
+_SPENT = ("candidates", "executions", "actions", "value", "curve")
 
 
 def _restore(batch: Batch, arrays: Arrays, header: dict[str, Any]) -> None:
     for number, (job, lines) in enumerate(zip(batch.jobs, header["jobs"], strict=True)):
-        vectors = arrays.get(f"job{number}.vectors", np.empty((0, 1), np.float32))
-        for line, vector in zip(lines, vectors, strict=True):
-            job.finish(RunRecord.from_json(line), vector)
+        none = np.empty((0, 1), np.float32)
+        vectors = arrays.get(f"job{number}.vectors", none)
+        latents = arrays.get(f"job{number}.latents", none)
+        for line, vector, latent in zip(lines, vectors, latents, strict=True):
+            job.finish(RunRecord.from_json(line), vector, latent)
         for run in range(len(lines)):
             if f"job{number}.trace{run}" in arrays:
                 job.traces[RunKey(0, run)] = arrays[f"job{number}.trace{run}"]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.dsl.vocabulary import LEAPS
+from pomp.errors import ConfigError
 from pomp.search.config import ModeConfig, Proposer, SearchConfig, changed
 from pomp.search.lists import ONE_EXECUTION, draw_lists, least_length
 from pomp.search.methods import leaps_grid
@@ -17,6 +18,7 @@ from pomp.tasks.task import Setting
 
 _STARTS, _LISTS, _RUNS, _LUCK = range(4)  # what a job draws
 GRID_RUNS = len(leaps_grid())
+_SPENT = ("candidates", "executions", "actions")
 
 
 @dataclass(frozen=True, order=True)
@@ -35,8 +37,8 @@ class RunRecord:
         mode: for which mode it searched.
         run: its number among that mode's runs.
         program: the text of what it found.
-        score: with bonus and diversity.
-        plain: without diversity.
+        score: return and bonus.
+        diversified: the score times the diversity of the program, when it was scored.
         value: the return alone, per program of a list.
         iterations: how many it took.
         candidates: programs proposed, `executions` of them, `actions` they performed.
@@ -49,7 +51,7 @@ class RunRecord:
     run: int
     program: str
     score: float
-    plain: float
+    diversified: float
     value: float
     iterations: int
     candidates: int
@@ -77,14 +79,32 @@ class Job:
     Attributes:
         records: finished runs, in the order of (mode, run).
         vectors: what each of them is compared by; row i belongs to record i.
+        latents: where each of them is in the embedding; for most methods the same.
         modes: numbers of the records that were chosen.
         traces: centres `[T, Z]` of some runs, for a picture.
     """
 
-    def __init__(self, setting: Setting, seed: int, config: SearchConfig) -> None:
+    def __init__(
+        self, setting: Setting, seed: int, config: SearchConfig, source: str | None = None
+    ) -> None:
+        """Plan a search.
+
+        Args:
+            setting: the task.
+            seed: what everything is drawn from.
+            config: what is searched, and how; see `configure`.
+            source: what `find_task` finds the task by, if not by its name.
+        """
+        if not isinstance(setting, Setting):
+            kind = type(setting).__name__
+            raise ConfigError(f"expected a setting, as from task.configure(), got a {kind}")
+        if not isinstance(seed, int) or seed < 0:
+            raise ConfigError(f"a seed is a whole number, not negative, got {seed!r}")
         self.setting, self.seed, self.config = setting, seed, config
+        self.source = source or setting.task.name
         self.records: list[RunRecord] = []
         self.vectors: list[NDArray[np.float32]] = []
+        self.latents: list[NDArray[np.float32]] = []
         self.modes: list[int] = []
         self.traces: dict[RunKey, NDArray[np.float16]] = {}
         self._started: set[RunKey] = set()
@@ -200,15 +220,18 @@ class Job:
             return np.empty((0, 1), np.float32)
         return np.stack([self.vectors[number] for number in numbers])
 
-    def finish(self, record: RunRecord, vector: NDArray[np.float32]) -> None:
+    def finish(
+        self, record: RunRecord, vector: NDArray[np.float32], latent: NDArray[np.float32]
+    ) -> None:
         """Take a finished run's result; choose modes once all they depend on is there."""
         self.mark_started(RunKey(record.mode, record.run))
         place = sum((other.mode, other.run) < (record.mode, record.run) for other in self.records)
         self.records.insert(place, record)
         self.vectors.insert(place, vector)
+        self.latents.insert(place, latent)
         if self._plan.choose == "top":
             if len(self.records) == self.total_runs:
-                order = sorted(range(len(self.records)), key=lambda n: -self.records[n].plain)
+                order = sorted(range(len(self.records)), key=lambda n: -self.records[n].score)
                 self.modes = order[: self._plan.modes]
             return
         # Runs may finish in any order, and records that come in between shift the numbers.
@@ -221,7 +244,7 @@ class Job:
 
     def _best_of(self, mode: int) -> int:
         numbers = [n for n, record in enumerate(self.records) if record.mode == mode]
-        worth = np.array([self.records[number].plain for number in numbers])
+        worth = np.array([self.records[number].score for number in numbers])
         if self._plan.select == "diversified":
             against = self._stacked(self.modes)
             worth = worth * diversity(
@@ -231,7 +254,7 @@ class Job:
 
     def result(self) -> dict[str, Any]:
         """modes.json: nothing in it varies between two runs of the same search."""
-        chosen = [(self.records[number], self.vectors[number]) for number in self.modes]
+        chosen = [(self.records[number], self.latents[number]) for number in self.modes]
         return {
             "task": self.setting.task.name,
             "method": self.config.method,
@@ -239,17 +262,18 @@ class Job:
             "modes": [
                 {
                     "program": record.program,
-                    "latent": [float(f"{number:.9g}") for number in vector],
-                    "score": record.plain,
+                    "latent": [float(f"{number:.9g}") for number in latent],
+                    "score": record.score,
                     "return": record.value,
-                    "candidates": self._spent(record.mode, "candidates"),
-                    "executions": self._spent(record.mode, "executions"),
-                    "actions": self._spent(record.mode, "actions"),
+                    **{name: self._spent(record, name) for name in _SPENT},
                 }
-                for record, vector in chosen
+                for record, latent in chosen
             ],
         }
 
-    def _spent(self, mode: int, what: str) -> int:
-        """By all runs of a mode together."""
-        return sum(getattr(record, what) for record in self.records if record.mode == mode)
+    def _spent(self, chosen: RunRecord, what: str) -> int:
+        """By all runs that a mode was chosen from; by itself if they are one another's modes."""
+        runs = [one for one in self.records if one.mode == chosen.mode]
+        if self._plan.choose == "top":
+            runs = [chosen]
+        return sum(getattr(record, what) for record in runs)

@@ -9,7 +9,7 @@ from pomp.streams import below, branch
 from pomp.tasks.units import CANDIDATE
 
 LONGEST = 512
-"""A longer list is drawn again; the chance of one is below 1e-30."""
+"""A longer list is drawn again; even with twelve modes one in 1e16 is."""
 
 
 def least_length(rule: LeastList, modes: int) -> int:

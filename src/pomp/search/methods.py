@@ -5,7 +5,7 @@ from functools import cache
 from itertools import islice, product
 from typing import Any, Literal, get_args
 
-from pomp.errors import UnknownNameError
+from pomp.errors import ConfigError, UnknownNameError
 from pomp.karel.interpreter import Cap
 from pomp.search.config import (
     BeamConfig,
@@ -55,6 +55,8 @@ _METHODS: dict[str, tuple[type[Proposer], dict[str, Any]]] = {
 }
 METHODS = tuple(_METHODS)
 """The names of all methods."""
+SEVERAL = tuple(name for name in METHODS if _METHODS[name][1].get("mode.modes") == TASK_MODES)
+"""Those that find several modes."""
 
 _THREE_MODES = ("Seesaw", "UpNDown", "InfHarvester")
 _LEAPS_NAMES = ("init", "population", "elite_fraction", "sigma", "decay")
@@ -93,9 +95,12 @@ def configure(
         raise UnknownNameError("method", method, METHODS)
     if preset not in get_args(Preset):
         raise UnknownNameError("preset", preset, get_args(Preset))
+    if "method" in (changes or {}):
+        raise ConfigError("a method is chosen by its name, not by changing the field 'method'")
     kind, settings = _METHODS[method]
     setting = task if isinstance(task, Setting) else find_task(task).configure()
-    settings = {**settings, **_for_task(method, setting), **_for_preset(kind, preset)}
+    for_preset = _for_preset(kind, preset, is_certain=_is_certain(setting))
+    settings = {**settings, **_for_task(method, setting), **for_preset}
     if settings.get("mode.modes") == TASK_MODES:
         settings["mode.modes"] = 3 if setting.task.name in _THREE_MODES else 5
     config: SearchConfig = changed(SearchConfig(method=method, proposer=kind()), settings)
@@ -129,11 +134,11 @@ def _is_certain(setting: Setting) -> bool:
     return len(list(islice(setting.task.starts(setting), 2))) == 1
 
 
-def _for_preset(kind: type[Proposer], preset: str) -> dict[str, Any]:
+def _for_preset(kind: type[Proposer], preset: str, *, is_certain: bool) -> dict[str, Any]:
     if preset == "code":
         return {"score.fresh_draws": True}
     if preset == "best" and kind is CemConfig:
-        return {"proposer.keep": "candidate"}
+        return {"proposer.keep": "candidate", **({} if is_certain else {"score.starts": 32})}
     return {}
 
 

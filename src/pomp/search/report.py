@@ -11,12 +11,15 @@ from pomp.errors import ConfigError, DataFileError, PompError
 from pomp.folders import read_config
 from pomp.published import published
 from pomp.search.folder import find_jobs, read_modes, read_records
+from pomp.search.jobs import RunRecord
+from pomp.search.lists import ONE_EXECUTION
 from pomp.streams import Purpose
 from pomp.tasks.catalog import find_task
 from pomp.tasks.engine import draw_starts
-from pomp.tasks.rollout import Launch, run_launches
+from pomp.tasks.rollout import run_launches
 from pomp.tasks.rollout_cuda import LaunchPad
-from pomp.tasks.units import CANDIDATE, Units
+from pomp.tasks.task import Setting
+from pomp.tasks.units import Launch, Units
 
 EVALUATION_STARTS = 32
 
@@ -68,12 +71,24 @@ def _summary(values: list[float]) -> dict[str, float]:
 
 def _evaluate(folder: Path, starts: int) -> dict[str, Any]:
     config, found, records = read_config(folder), read_modes(folder), read_records(folder)
-    if not records:
-        raise DataFileError(f"'{folder}' holds no finished runs")
-    setting = find_task(found["task"]).configure(config["variant"], config["options"])
+    try:
+        setting = find_task(config["task"]).configure(config["variant"], config["options"])
+        return _evaluate_job(setting, config["score"], found, records, starts)
+    except (KeyError, ValueError, TypeError) as error:
+        if isinstance(error, PompError):
+            raise
+        raise DataFileError(
+            f"the files in '{folder}' are damaged, or of another version"
+        ) from error
+
+
+def _evaluate_job(
+    setting: Setting, score: dict[str, Any], found: dict[str, Any], records: list[RunRecord],
+    starts: int,
+) -> dict[str, Any]:  # fmt: skip
     texts = [mode["program"] for mode in found["modes"]]
     returns = evaluate_programs(
-        setting, [*texts, *(record.program for record in records)], config["score"], starts
+        setting, [*texts, *(record.program for record in records)], score, starts
     )
     modes = [
         {"program": mode["program"], "score": mode["score"], "return": value}
@@ -94,7 +109,7 @@ def _evaluate(folder: Path, starts: int) -> dict[str, Any]:
 
 
 def evaluate_programs(
-    setting: Any, texts: list[str], score: dict[str, Any], starts: int
+    setting: Setting, texts: list[str], score: dict[str, Any], starts: int
 ) -> list[float]:
     """Mean returns of programs on evaluation starts; what does not parse returns 0.
 
@@ -111,8 +126,7 @@ def evaluate_programs(
     table = np.zeros((len(valid), 3), np.int32)
     table[:, 1] = np.arange(len(valid))
     patience = score["patience"] if score["rounds"] > 1 else 0
-    lists = np.array([[CANDIDATE]], np.int32)
-    units = Units(lists, table, starts, rounds=score["rounds"], patience=patience)
+    units = Units(ONE_EXECUTION, table, starts, rounds=score["rounds"], patience=patience)
     launch = Launch(setting, compile_programs(valid), units, worlds, score["cap"])
     [(returns, _)] = run_launches([launch], LaunchPad())
     means = dict(zip(valid, returns.mean(axis=1).tolist(), strict=True))

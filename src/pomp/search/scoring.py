@@ -23,10 +23,10 @@ from pomp.search.lists import ONE_EXECUTION
 from pomp.search.memo import Memo
 from pomp.streams import branch
 from pomp.tasks.engine import reset
-from pomp.tasks.rollout import Launch, run_launches
+from pomp.tasks.rollout import run_launches
 from pomp.tasks.rollout_cuda import LaunchPad
 from pomp.tasks.task import Setting
-from pomp.tasks.units import Units
+from pomp.tasks.units import Launch, Units
 
 
 class Arena:

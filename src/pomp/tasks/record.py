@@ -20,8 +20,9 @@ from pomp.errors import ConfigError
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.tasks.engine import kernels_of
-from pomp.tasks.rollout import DEFAULT_CAP, Programs, as_code, as_lists, check_worlds
+from pomp.tasks.rollout import Programs, as_code, as_lists, check_worlds
 from pomp.tasks.task import Setting
+from pomp.tasks.units import DEFAULT_CAP
 
 
 class TraceArrays(NamedTuple):

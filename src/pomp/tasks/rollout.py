@@ -16,11 +16,10 @@ from pomp.errors import ConfigError, DeviceMemoryError
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.tasks.engine import kernels_of
-from pomp.tasks.rollout_cuda import LaunchPad, act_cuda, run_cuda
+from pomp.tasks.rollout_cuda import Found, LaunchPad, act_cuda, run_cuda
 from pomp.tasks.task import Setting
-from pomp.tasks.units import Units
+from pomp.tasks.units import DEFAULT_CAP, Launch, Units
 
-DEFAULT_CAP = "calls220"
 LEAST_LANES, LEAST_WORLDS = 256, 2048  # work below which another thread does not pay
 
 Programs = Code | Sequence[Program | str] | NDArray[np.integer]
@@ -124,28 +123,9 @@ def _cross(
     return _shaped(parts, (len(rows), len(worlds)), after if keep_worlds else None)
 
 
-@dataclass(frozen=True)
-class Launch:
-    """Units of one task, ready to run; that their numbers fit is the caller's promise.
-
-    Attributes:
-        setting: the task.
-        code: the programs.
-        units: what runs where.
-        worlds: the start states; they are not changed.
-        cap: how long one program may run.
-    """
-
-    setting: Setting
-    code: Code
-    units: Units
-    worlds: WorldBatch
-    cap: str = DEFAULT_CAP
-
-
 def run_launches(
     launches: Sequence[Launch], pad: LaunchPad, *, threads: int | None = None
-) -> list[tuple[NDArray[np.float64], NDArray[np.int32]]]:
+) -> list[Found]:
     """Run units of several tasks, on a GPU side by side: returns and actions, `[Q, span]` each."""
     on_device = [work for work in launches if work.worlds.device == "cuda"]
     found_on_device = iter(pad.run(on_device) if on_device else ())

@@ -22,11 +22,12 @@ from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.tasks.engine import cuda_kernels_of
 from pomp.tasks.task import Setting
-from pomp.tasks.units import Units
+from pomp.tasks.units import Launch, Units
 
 RESULTS = (np.float64, np.int32, np.int32, np.bool_)
 """Types of values, actions, calls and completed."""
 Results = tuple[DeviceArray, ...]
+Found = tuple[NDArray[np.float64], NDArray[np.int32]]  # values and actions
 
 
 def run_cuda(
@@ -49,7 +50,9 @@ class LaunchPad:
     def __init__(self) -> None:
         self._slots: list[_Slot] = []
 
-    def run(self, launches: Sequence[Any]) -> list[tuple[NDArray[np.float64], NDArray[np.int32]]]:
+    def run(
+        self, launches: Sequence[Launch]
+    ) -> list[tuple[NDArray[np.float64], NDArray[np.int32]]]:
         """Values and actions of every `Launch`, by lane, on the CPU."""
         while len(self._slots) < len(launches):
             self._slots.append(_Slot())
@@ -70,7 +73,7 @@ class _Slot:
         self._results: Results = _results(1)
         self._inputs: dict[str, Any] = {}
 
-    def prepare(self, launch: Any) -> Callable[[Any], None]:
+    def prepare(self, launch: Launch) -> Callable[[Any], None]:
         units, worlds = launch.units, launch.worlds
         if len(self._results[0]) < units.lanes:
             self._results = _results(2 * units.lanes)
@@ -97,7 +100,7 @@ class _Slot:
         part.copy_to_device(np.ascontiguousarray(array))
         return part
 
-    def read(self, lanes: int) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    def read(self, lanes: int) -> Found:
         values, actions, *_ = self._results
         return values.array[:lanes].copy_to_host(), actions.array[:lanes].copy_to_host()
 

@@ -5,9 +5,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.dsl.bytecode import Code
 from pomp.karel.lanes import CANDIDATE
+from pomp.karel.world import WorldBatch
+from pomp.tasks.task import Setting
 
-__all__ = ["CANDIDATE", "Units"]
+__all__ = ["CANDIDATE", "DEFAULT_CAP", "Launch", "Units"]
+
+DEFAULT_CAP = "calls220"
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,25 @@ class Units:
     def paired(cls, lists: NDArray[np.int32]) -> "Units":
         """List i on world i."""
         return cls(lists, _table(np.arange(len(lists)), np.arange(len(lists))), 1)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Units of one task, ready to run; that their numbers fit is the caller's promise.
+
+    Attributes:
+        setting: the task.
+        code: the programs.
+        units: what runs where.
+        worlds: the start states; they are not changed.
+        cap: how long one program may run.
+    """
+
+    setting: Setting
+    code: Code
+    units: Units
+    worlds: WorldBatch
+    cap: str = DEFAULT_CAP
 
 
 def _table(rows: NDArray[np.integer], first: NDArray[np.integer] | int) -> NDArray[np.int32]:
