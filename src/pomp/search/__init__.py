@@ -1,7 +1,7 @@
 """Stage 2: search for effective, diverse, compatible programs.
 
-`configure` gives a method's settings for a task, a `Job` is one search with them, a `Batch` advances
-any number of jobs together:
+`configure` gives a method's settings for a task, a `Job` is one search with them, a `Batch`
+advances any number of jobs together:
 
     config = configure("pomp", "paper", setting)
     batch = Batch([Job(setting, seed, config) for seed in range(5)])
