@@ -71,7 +71,7 @@ def test_a_dataset_is_the_same_file_every_time(capsys, tmp_path):
         ),
         (("embedding", "train", "--out", "x", "--minutes", "0"), "--minutes must be positive"),
         (("embedding", "train", "--out", "x", "--data", "missing"), "does not exist"),
-        (("embedding", "train", "--out", "x", "--resume"), "holds no training run"),
+        (("embedding", "train", "--out", "x", "--resume"), "holds no run"),
         (("embedding", "train", "--out", "x", "--device", "cuda"), "cuda"),
         (("embedding", "dataset", "--out", "/dev/full"), "no regular file"),
         (("embedding", "train", "--out", "x", "--minutes", "nan"), "--minutes must be positive"),

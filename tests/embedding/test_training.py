@@ -150,7 +150,7 @@ def test_a_folder_that_exists_is_refused(tmp_path, dataset):
 
 
 def test_resuming_what_was_never_begun_is_refused(tmp_path, dataset):
-    with pytest.raises(DataFileError, match="holds no training run"):
+    with pytest.raises(DataFileError, match="holds no run"):
         trainer_of(tmp_path / "nothing", dataset, resume=True)
 
 
