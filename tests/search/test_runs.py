@@ -316,6 +316,13 @@ def read_like(job):
     return job.result()["modes"][0]
 
 
+def test_help_lists_every_method(capsys):
+    status, output, _ = call(capsys, "search", "--help")
+    assert status == 0
+    words = output.replace(",", " ").replace("│", " ").split()
+    assert set(METHODS) <= set(words)
+
+
 def test_plots_show_a_search(tmp_path, capsys, embedding):
     search(tmp_path / "search", [job_of("cem-diversity"), job_of("cem", "Maze")], embedding)
     out = tmp_path / "picture.png"

@@ -17,8 +17,8 @@ class Report:
 
     folders: Annotated[Positional[tuple[str, ...]], arg(metavar="DIR...")]
     """The folders of searches with one method."""
-    starts: int = 32
-    """Evaluation starts."""
+    starts: int | None = None
+    """Evaluation starts; without it 32, as in the paper."""
     out: str | None = None
     """Write the JSON document to this file, too."""
     json: bool = False
@@ -26,14 +26,15 @@ class Report:
 
     def run(self) -> int:
         """Print the table."""
-        if not 1 <= self.starts <= 100_000:
+        if self.starts is not None and not 1 <= self.starts <= 100_000:
             raise ConfigError(f"--starts must be from 1 to 100,000, got {self.starts}")
         path = check_output(self.out) if self.out else None
-        from pomp.search.report import report
+        from pomp.search.report import EVALUATION_STARTS, report
 
         if not self.folders:
             raise ConfigError("name the folder of a search")
-        found = report([Path(folder) for folder in self.folders], self.starts)
+        folders = [Path(folder) for folder in self.folders]
+        found = report(folders, self.starts or EVALUATION_STARTS)
         if path:
             from pomp.folders import write_text
 
