@@ -2,7 +2,8 @@
 
 One pass outlines a program: its statements, conditions and counts with their first and last token.
 Every change then cuts a span of tokens out and puts other tokens in its place. All moves stand in
-one function because they end in the same expansion: Numba pastes it in once, not eleven times.
+one function, and so in one long file, because they end in the same expansion: Numba pastes it in
+once, not eleven times.
 """
 
 from dataclasses import dataclass

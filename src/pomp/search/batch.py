@@ -194,8 +194,7 @@ class Batch:
         best = max(found, default=None)
         run = max(self.active, key=lambda one: one.run.best_plain, default=None)
         if run is not None and run.run.best_plain > (best[0] if best else -np.inf):
-            [ids] = self.best_ids([run])
-            text = " ".join(LEAPS.decode(ids.tolist()))
+            text = _text_of(self.best_ids([run])[0])
             best = (run.run.best_plain, run.job.setting.task.name, run.key.mode, text)
         return (best[1], best[2], best[0], best[3]) if best else None
 
@@ -288,7 +287,7 @@ class Batch:
         record = RunRecord(
             mode=one.key.mode,
             run=one.key.run,
-            program=" ".join(LEAPS.decode(ids.tolist())),
+            program=_text_of(ids),
             score=one.run.best_plain,
             diversified=one.run.best_score,
             value=one.value,
@@ -302,3 +301,7 @@ class Batch:
             one.job.traces[one.key] = np.stack(one.trace).astype(np.float16)
         one.job.finish(record, np.asarray(vector, np.float32), np.asarray(latent, np.float32))
         self._may_start.append(one.job)
+
+
+def _text_of(ids: NDArray[np.uint8]) -> str:
+    return " ".join(LEAPS.decode(ids.tolist()))

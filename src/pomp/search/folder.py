@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pomp.embedding.files import read_arrays, write_arrays
 from pomp.embedding.weights import find_weights
 from pomp.errors import DataFileError, OutputError
 from pomp.folders import CONFIG_FILE, begin_run, check_config, remove_drafts, write_text
 from pomp.search.batch import ActiveRun, Batch
+from pomp.search.cem import Arrays
 from pomp.search.config import to_json
 from pomp.search.jobs import Job, RunKey, RunRecord
 from pomp.version import __version__
@@ -46,7 +46,7 @@ class SearchFolder:
 
     def of(self, job: Job) -> Path:
         """The folder of one job."""
-        return self.path / job.setting.task.name / f"seed{job.seed}"
+        return self.path / self._name(job)
 
     def begin(self) -> None:
         """Make the folders of a new search.
@@ -177,9 +177,6 @@ def find_jobs(path: Path) -> list[Path]:
     if not found:
         raise DataFileError(f"'{path}' holds no search; expected folders TASK/seedN in it")
     return found
-
-
-Arrays = dict[str, NDArray[Any]]
 
 
 def _state_of(batch: Batch) -> tuple[Arrays, dict[str, Any]]:

@@ -50,9 +50,7 @@ class LaunchPad:
     def __init__(self) -> None:
         self._slots: list[_Slot] = []
 
-    def run(
-        self, launches: Sequence[Launch]
-    ) -> list[tuple[NDArray[np.float64], NDArray[np.int32]]]:
+    def run(self, launches: Sequence[Launch]) -> list[Found]:
         """Values and actions of every `Launch`, by lane, on the CPU."""
         while len(self._slots) < len(launches):
             self._slots.append(_Slot())
