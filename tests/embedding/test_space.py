@@ -8,7 +8,8 @@ import torch
 
 import pomp
 from pomp.bench.decode import decode_naively
-from pomp.embedding.config import HPRL_MODEL, DatasetConfig, ModelConfig, from_json
+from pomp.configs import from_json
+from pomp.embedding.config import HPRL_MODEL, DatasetConfig, ModelConfig
 from pomp.embedding.dataset import draw_fresh
 from pomp.embedding.decoder import squash
 from pomp.embedding.evaluate import compare_tokens, evaluate, imitate
@@ -273,6 +274,6 @@ def test_configs_round_trip_through_json():
 
 
 def load_config(config):
-    from pomp.embedding.config import to_json
+    from pomp.configs import to_json
 
     return to_json(config)

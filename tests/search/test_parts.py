@@ -8,13 +8,14 @@ import pytest
 import pomp
 from pomp.cli.main import main
 from pomp.cli.search import parse_seeds
+from pomp.configs import changed
 from pomp.dsl.vocabulary import LEAPS
 from pomp.embedding.space import Embedding
 from pomp.errors import ConfigError, DataFileError
 from pomp.published import published
 from pomp.search.batch import _RANK, Batch
 from pomp.search.behaviour import behaviour_vectors
-from pomp.search.config import SearchConfig, changed
+from pomp.search.config import SearchConfig
 from pomp.search.folder import SearchFolder
 from pomp.search.jobs import Job
 from pomp.search.memo import Memo

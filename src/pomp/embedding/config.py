@@ -1,38 +1,17 @@
 """Settings of the dataset, the model and its training. Defaults are the paper's recipe."""
 
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import Literal
 
+from pomp.configs import MOST_SEED, check_choices, check_ranges
 from pomp.errors import ConfigError
 
 MAX_GENERATED = 45
 """Tokens a decoder generates after `DEF`."""
 
-VOCABULARIES = ("leaps", "hprl")
-MOST_PROGRAMS, MOST_SEED = 100_000_000, (1 << 63) - 1
-
-Config = TypeVar("Config")
-
-
-def _check_range(name: str, value: float, low: float, high: float) -> None:
-    """Refuse a number outside a range, and NaN."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ConfigError(f"{name} must be from {low:g} to {high:g}, got {value}")
-
-
-def _check_whole(config: object, **ranges: tuple[int, int]) -> None:
-    """Refuse fields that are not whole numbers within their ranges."""
-    for name, (low, high) in ranges.items():
-        value = getattr(config, name)
-        if not isinstance(value, int):
-            raise ConfigError(f"{name} must be a whole number, got {value}")
-        _check_range(name, value, low, high)
-
-
-def _check_choice(name: str, value: object, known: tuple[object, ...]) -> None:
-    if value not in known:
-        listed = ", ".join(map(str, known))
-        raise ConfigError(f"{name} must be one of {listed}, got '{value}'")
+Vocabulary = Literal["leaps", "hprl"]
+Schedule = Literal["steps", "cosine"]
+MOST_PROGRAMS = 100_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +26,7 @@ class DatasetConfig:
     """Programs that are looked at once, at the end."""
     seed: int = 0
     """The same seed gives the same file, byte for byte."""
-    vocabulary: Literal["leaps", "hprl"] = "leaps"
+    vocabulary: Vocabulary = "leaps"
     """The dialect, with its probabilities and, for hprl, its filters."""
     max_tokens: int = 44
     """Longest program, `DEF` included."""
@@ -69,14 +48,13 @@ class DatasetConfig:
     """Probability that a free cell holds a marker."""
 
     def __post_init__(self) -> None:
-        _check_choice("vocabulary", self.vocabulary, VOCABULARIES)
+        check_choices(self, vocabulary=Vocabulary)
         splits = dict.fromkeys(("train", "validation", "test"), (0, MOST_PROGRAMS))
-        _check_whole(self, **splits, seed=(0, MOST_SEED), max_tokens=(5, MAX_GENERATED))
-        _check_whole(self, max_depth=(0, 100), max_nesting=(0, 100), trials=(1, 1_000_000))
-        _check_whole(self, demonstrations=(1, min(1000, self.trials)))
-        _check_whole(self, most_states=(1, 200), least_states=(1, self.most_states))
-        _check_range("walls", self.walls, 0, 1)
-        _check_range("markers", self.markers, 0, 1)
+        check_ranges(self, **splits, seed=(0, MOST_SEED), max_tokens=(5, MAX_GENERATED))
+        check_ranges(self, max_depth=(0, 100), max_nesting=(0, 100), trials=(1, 1_000_000))
+        check_ranges(self, demonstrations=(1, min(1000, self.trials)))
+        check_ranges(self, most_states=(1, 200), least_states=(1, self.most_states))
+        check_ranges(self, walls=(0.0, 1.0), markers=(0.0, 1.0))
         if self.programs < 1:
             raise ConfigError("train, validation and test are all 0: nothing to make")
 
@@ -90,7 +68,7 @@ class DatasetConfig:
 class ModelConfig:
     """Shape of the networks. The defaults are LEAPS's, which POMP uses."""
 
-    vocabulary: Literal["leaps", "hprl"] = "leaps"
+    vocabulary: Vocabulary = "leaps"
     """The dialect whose tokens are read and written."""
     latent: int = 256
     """Numbers that stand for a program."""
@@ -106,11 +84,11 @@ class ModelConfig:
     """Squash the sampled latent into (-1, 1)."""
 
     def __post_init__(self) -> None:
-        _check_choice("vocabulary", self.vocabulary, VOCABULARIES)
-        _check_choice("channels", self.channels, (8, 16))
+        check_choices(self, vocabulary=Vocabulary)
+        check_choices(self, channels=Literal[8, 16])
         sizes = dict.fromkeys(("latent", "width", "policy_width"), (1, 4096))
-        _check_whole(self, **sizes)
-        _check_range("noise", self.noise, 0, 1000)
+        check_ranges(self, **sizes)
+        check_ranges(self, noise=(0.0, 1000.0))
 
 
 HPRL_MODEL = ModelConfig(
@@ -153,14 +131,14 @@ class ReinforceConfig:
     """States of the original's behaviour at most."""
 
     def __post_init__(self) -> None:
-        _check_whole(self, batch=(2, MOST_PROGRAMS), minibatches=(1, self.batch))
-        _check_whole(self, decay_updates=(1, 10**12), trials=(1, 1_000_000))
-        _check_whole(self, states=(1, min(1000, self.trials)), most_states=(1, 200))
+        check_ranges(self, batch=(2, MOST_PROGRAMS), minibatches=(1, self.batch))
+        check_ranges(self, decay_updates=(1, 10**12), trials=(1, 1_000_000))
+        check_ranges(self, states=(1, min(1000, self.trials)), most_states=(1, 200))
         for name in ("start_accuracy", "entropy", "kl"):
-            _check_range(name, getattr(self, name), 0, 1000)
+            check_ranges(self, **{name: (0.0, 1000.0)})
         for name in ("learning_rate", "adam_epsilon", "clip"):
-            _check_range(name, getattr(self, name), 1e-30, 1000)
-        _check_range("walls", self.walls, 0, 1)
+            check_ranges(self, **{name: (1e-30, 1000.0)})
+        check_ranges(self, walls=(0.0, 1.0))
         if self.batch % self.minibatches:
             raise ConfigError(f"batch, {self.batch}, must be a multiple of {self.minibatches}")
 
@@ -175,7 +153,7 @@ class TrainingConfig:
     """Programs in a step; the rest of an epoch that fills no batch is left out."""
     learning_rate: float = 1e-3
     """Of Adam, in the supervised steps."""
-    schedule: Literal["steps", "cosine"] = "steps"
+    schedule: Schedule = "steps"
     """steps: times 0.95 every ten epochs. cosine: down to zero at the last epoch."""
     beta: float = 0.1
     """Weight of the KL term, a mean over latent dimensions."""
@@ -189,38 +167,10 @@ class TrainingConfig:
     reinforce: ReinforceConfig = field(default_factory=ReinforceConfig)
 
     def __post_init__(self) -> None:
-        _check_choice("schedule", self.schedule, ("steps", "cosine"))
-        _check_whole(self, epochs=(1, 1_000_000), batch=(1, MOST_PROGRAMS), seed=(0, MOST_SEED))
-        _check_whole(self, demonstrations=(1, 1000))
-        _check_range("learning_rate", self.learning_rate, 1e-30, 1000)
-        _check_range("beta", self.beta, 0, 1e6)
-        _check_range("behaviour", self.behaviour, 0, 1e6)
-
-
-def to_json(config: Any) -> dict[str, Any]:
-    """A config as plain values."""
-    return asdict(config)
-
-
-def from_json(kind: type[Config], values: dict[str, Any]) -> Config:
-    """A config from plain values.
-
-    Raises:
-        ConfigError: a field is missing, unknown or has a value it cannot have.
-    """
-    known = {entry.name: entry for entry in fields(kind)}  # type: ignore[arg-type]  # a dataclass
-    if not isinstance(values, dict) or set(values) != set(known):
-        got = ", ".join(sorted(set(values) ^ set(known))) if isinstance(values, dict) else "nothing"
-        raise ConfigError(f"{kind.__name__} needs its fields and no others; differing: {got}")
-    nested = {"model": ModelConfig, "reinforce": ReinforceConfig}
-    parts = {
-        name: from_json(nested[name], value) if name in nested else value
-        for name, value in values.items()
-    }
-    try:
-        return kind(**parts)
-    except TypeError as error:
-        raise ConfigError(f"{kind.__name__} has a field of the wrong type: {error}") from error
+        check_choices(self, schedule=Schedule)
+        check_ranges(self, epochs=(1, 1_000_000), batch=(1, MOST_PROGRAMS), seed=(0, MOST_SEED))
+        check_ranges(self, demonstrations=(1, 1000))
+        check_ranges(self, learning_rate=(1e-30, 1e3), beta=(0.0, 1e6), behaviour=(0.0, 1e6))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.configs import from_json, to_json
 from pomp.dsl.bytecode import Code, compile_ids
 from pomp.dsl.sampling import SamplerConfig, sample_programs
 from pomp.dsl.tidying import tidy
 from pomp.dsl.vocabulary import HPRL, LEAPS, Action, Vocabulary
-from pomp.embedding.config import DatasetConfig, from_json, to_json
+from pomp.embedding.config import DatasetConfig
 from pomp.embedding.demonstrations import Demonstrations, demonstrate, random_worlds
 from pomp.embedding.files import read_arrays, write_arrays
 from pomp.errors import DataFileError

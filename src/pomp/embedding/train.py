@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pomp.configs import to_json
 from pomp.embedding.batches import DataOnDevice, ProgramBatch, grammar_states
 from pomp.embedding.checkpoint import (
     WEIGHTS_FILE,
@@ -23,7 +24,7 @@ from pomp.embedding.checkpoint import (
     load_state,
     save_state,
 )
-from pomp.embedding.config import MAX_GENERATED, DatasetConfig, TrainingConfig, to_json
+from pomp.embedding.config import MAX_GENERATED, DatasetConfig, TrainingConfig
 from pomp.embedding.dataset import Dataset
 from pomp.embedding.decoder import DEF
 from pomp.embedding.draws import Draws, For

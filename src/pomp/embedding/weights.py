@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from pomp.embedding.config import DatasetConfig, ModelConfig, from_json, to_json
+from pomp.configs import from_json, to_json
+from pomp.embedding.config import DatasetConfig, ModelConfig
 from pomp.embedding.files import read_arrays, write_arrays
 from pomp.embedding.model import EmbeddingModel
 from pomp.errors import ConfigError, DataFileError, UnknownNameError

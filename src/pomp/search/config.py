@@ -4,11 +4,11 @@ Defaults are the paper's numbers. Where paper and published code disagree, they 
 which made the published results; the field says what the paper has.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Literal
 
-from pomp.errors import ConfigError, UnknownNameError
+from pomp.configs import MOST, check_choices, check_ranges
+from pomp.errors import ConfigError
 
 Init = Literal[
     "normal", "tiny_normal", "ones", "paper_normal", "paper_tiny_normal", "paper_ones"
@@ -23,24 +23,6 @@ Vector = Literal["latent", "behaviour"]
 LeastList = Literal["ten", "square"]
 Choose = Literal["each", "top"]
 Select = Literal["undiversified", "diversified"]
-
-MOST = 1_000_000_000
-
-
-def _check(config: object, **ranges: tuple[float, float]) -> None:
-    """Refuse fields outside their ranges; a whole number where the low end is one."""
-    for name, (low, high) in ranges.items():
-        value = getattr(config, name)
-        is_number = isinstance(value, int if isinstance(low, int) else int | float)
-        if isinstance(value, bool) or not is_number or not low <= value <= high:
-            whole = "a whole number " if isinstance(low, int) else ""
-            raise ConfigError(f"{name} must be {whole}from {low:g} to {high:g}, got {value}")
-
-
-def _check_choices(config: object, **choices: Any) -> None:
-    for name, literal in choices.items():
-        if getattr(config, name) not in get_args(literal):
-            raise UnknownNameError(name, str(getattr(config, name)), get_args(literal))
 
 
 def _check_elites(population: int, elites: int) -> None:
@@ -88,10 +70,14 @@ class CemConfig:
     """The score of a solved task, bonus included."""
 
     def __post_init__(self) -> None:
-        _check(self, population=(1, 100_000), iterations=(1, MOST), decay_iterations=(1, MOST))
-        _check(self, sigma=(1e-9, 1e6), final_sigma=(1e-9, 1e6), window=(1, 10_000))
-        _check(self, tolerance=(0.0, 1e6), solved_score=(-1e6, 1e6), elite_fraction=(0.0, 1e6))
-        _check_choices(self, init=Init, reduce=Reduce, keep=Keep, stop=Stop)
+        check_ranges(
+            self, population=(1, 100_000), iterations=(1, MOST), decay_iterations=(1, MOST)
+        )
+        check_ranges(self, sigma=(1e-9, 1e6), final_sigma=(1e-9, 1e6), window=(1, 10_000))
+        check_ranges(
+            self, tolerance=(0.0, 1e6), solved_score=(-1e6, 1e6), elite_fraction=(0.0, 1e6)
+        )
+        check_choices(self, init=Init, reduce=Reduce, keep=Keep, stop=Stop)
         _check_elites(self.population, self.elites)
 
     @property
@@ -123,8 +109,8 @@ class BeamConfig:
     """Stop here, bonus included."""
 
     def __post_init__(self) -> None:
-        _check(self, population=(1, 100_000), patience=(1, MOST), candidates=(1, MOST))
-        _check(self, sigma=(1e-9, 1e6), elite_fraction=(0.0, 1e6), solved_score=(-1e6, 1e6))
+        check_ranges(self, population=(1, 100_000), patience=(1, MOST), candidates=(1, MOST))
+        check_ranges(self, sigma=(1e-9, 1e6), elite_fraction=(0.0, 1e6), solved_score=(-1e6, 1e6))
         _check_elites(self.population, self.elites)
 
     @property
@@ -165,11 +151,11 @@ class ClimbConfig:
     """Stop here, bonus included."""
 
     def __post_init__(self) -> None:
-        _check(self, chains=(1, 1_000_000), neighbours=(1, MOST), length=(1, MOST))
-        _check(self, hot=(0.0, 1e6), cold=(0.0, 1e6), solved_score=(-1e6, 1e6))
-        _check(self, max_tokens=(5, 120), max_depth=(1, 30), max_body=(1, 100))
-        _check(self, candidates=(1, MOST))
-        _check_choices(self, rule=Rule, moves=Moves)
+        check_ranges(self, chains=(1, 1_000_000), neighbours=(1, MOST), length=(1, MOST))
+        check_ranges(self, hot=(0.0, 1e6), cold=(0.0, 1e6), solved_score=(-1e6, 1e6))
+        check_ranges(self, max_tokens=(5, 120), max_depth=(1, 30), max_body=(1, 100))
+        check_ranges(self, candidates=(1, MOST))
+        check_choices(self, rule=Rule, moves=Moves)
         if self.rule == "anneal" and not 0 < self.cold <= self.hot:
             raise ConfigError(f"cold must be above 0 and not above hot, got {self.cold}")
 
@@ -206,9 +192,11 @@ class ScoreConfig:
     """With rounds: actions without progress after which an episode ends."""
 
     def __post_init__(self) -> None:
-        _check(self, starts=(1, 100_000), redraw=(0, MOST), rounds=(1, 100_000), patience=(0, MOST))
-        _check(self, bonus=(-100.0, 100.0), invalid=(-100.0, 100.0), temperature=(0.0, 1e6))
-        _check(self, discount=(1e-9, 1.0))
+        check_ranges(
+            self, starts=(1, 100_000), redraw=(0, MOST), rounds=(1, 100_000), patience=(0, MOST)
+        )
+        check_ranges(self, bonus=(-100.0, 100.0), invalid=(-100.0, 100.0), temperature=(0.0, 1e6))
+        check_ranges(self, discount=(1e-9, 1.0))
         if self.discount < 1 and (self.rounds > 1 or self.fresh_draws):
             raise ConfigError("a discount goes with one round and without fresh draws")
 
@@ -239,9 +227,9 @@ class ModeConfig:
     (paper)."""
 
     def __post_init__(self) -> None:
-        _check(self, modes=(1, 12 if self.lists else 100), runs=(1, 10_000))
-        _check_choices(self, diversity=Diversity, vector=Vector, least_list=LeastList)
-        _check_choices(self, choose=Choose, select=Select)
+        check_ranges(self, modes=(1, 12 if self.lists else 100), runs=(1, 10_000))
+        check_choices(self, diversity=Diversity, vector=Vector, least_list=LeastList)
+        check_choices(self, choose=Choose, select=Select)
         if self.choose == "top" and self.runs < self.modes:
             raise ConfigError(f"the best {self.modes} of {self.runs} runs: that is too few runs")
 
@@ -263,51 +251,3 @@ class SearchConfig:
             raise ConfigError("diversity by behaviour goes with program space")
         if self.mode.grid and not isinstance(self.proposer, CemConfig):
             raise ConfigError("the grid is one of cross-entropy searches")
-
-
-def to_json(config: Any) -> dict[str, Any]:
-    """A config as plain values."""
-    return asdict(config)
-
-
-def changed(config: Any, changes: Mapping[str, Any]) -> Any:
-    """A config with some fields changed, named as in `proposer.sigma`.
-
-    Raises:
-        UnknownNameError: there is no such field.
-        ConfigError: the value does not fit.
-    """
-    together: dict[str, Any] = {}
-    for name, value in changes.items():
-        head, _, rest = name.partition(".")
-        known = [entry.name for entry in fields(config)]
-        if head not in known:
-            raise UnknownNameError(f"field of {type(config).__name__}", head, known)
-        if rest:
-            together.setdefault(head, {})[rest] = value
-        elif isinstance(getattr(config, head), Proposer | ScoreConfig | ModeConfig):
-            raise ConfigError(f"{head} has fields; change one of them, as {head}.NAME")
-        else:
-            together[head] = value
-    for head, value in together.items():
-        together[head] = _fitting(head, getattr(config, head), value)
-    return replace(config, **together)
-
-
-def _fitting(name: str, before: Any, value: Any) -> Any:
-    """A new value for a field, in the field's type where that is no question."""
-    if isinstance(before, Proposer | ScoreConfig | ModeConfig):
-        try:
-            return changed(before, value)
-        except ConfigError as error:
-            is_about_field = str(error).split()[0] in {entry.name for entry in fields(before)}
-            raise ConfigError(f"{name}.{error}" if is_about_field else str(error)) from error
-    if isinstance(value, dict):
-        raise ConfigError(f"{name} has no fields")
-    if isinstance(before, bool) is not isinstance(value, bool):
-        wanted = "true or false" if isinstance(before, bool) else "something else"
-        raise ConfigError(f"{name} must be {wanted}, got {value}")
-    if isinstance(before, str):
-        return str(value)
-    is_whole = isinstance(before, int) and isinstance(value, float) and value.is_integer()
-    return int(value) if is_whole else value

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from pomp.configs import to_json
 from pomp.embedding.files import read_arrays, write_arrays
 from pomp.embedding.weights import find_weights
 from pomp.errors import DataFileError, OutputError
 from pomp.folders import CONFIG_FILE, begin_run, check_config, remove_drafts, write_text
 from pomp.search.batch import ActiveRun, Batch
 from pomp.search.cem import Arrays
-from pomp.search.config import to_json
 from pomp.search.jobs import Job, RunKey, RunRecord
 from pomp.version import __version__
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.configs import changed
 from pomp.dsl.vocabulary import LEAPS
 from pomp.errors import ConfigError
-from pomp.search.config import ModeConfig, Proposer, SearchConfig, changed
+from pomp.search.config import ModeConfig, Proposer, SearchConfig
 from pomp.search.lists import ONE_EXECUTION, draw_lists, least_length
 from pomp.search.methods import leaps_grid
 from pomp.search.scoring import Arena, diversity

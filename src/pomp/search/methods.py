@@ -5,6 +5,7 @@ from functools import cache
 from itertools import islice, product
 from typing import Any, Literal, get_args
 
+from pomp.configs import changed
 from pomp.errors import ConfigError, UnknownNameError
 from pomp.karel.interpreter import Cap
 from pomp.search.config import (
@@ -14,7 +15,6 @@ from pomp.search.config import (
     Init,
     Proposer,
     SearchConfig,
-    changed,
 )
 from pomp.tasks.catalog import find_task
 from pomp.tasks.task import Setting

@@ -1,0 +1,1 @@
+"""The policy: modes and the transitions between them."""
