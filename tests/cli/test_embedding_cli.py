@@ -60,7 +60,10 @@ def test_a_dataset_is_the_same_file_every_time(capsys, tmp_path):
         (("embedding", "eval", "--seed", "-1"), "--seed must not be negative, got -1"),
         (("embedding", "info", "missing.safetensors"), "does not exist"),
         (("embedding", "dataset", "--out", "no/such/file"), "there is no folder"),
-        (("embedding", "dataset", "--out", "x", "--train", "-5"), "train must be a whole number from 0"),
+        (
+            ("embedding", "dataset", "--out", "x", "--train", "-5"),
+            "train must be a whole number from 0",
+        ),
         (
             ("embedding", "dataset", "--out", "x", "--max-tokens", "99"),
             "max_tokens must be a whole number from 5 to 45",
