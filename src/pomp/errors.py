@@ -92,3 +92,7 @@ def _pointer(tokens: Sequence[str], position: int) -> str:
     offset = len(lead) + len(before) + (1 if before else 0)
     tail = " ..." if position + _SHOWN_TOKENS < len(tokens) else ""
     return f"  {lead}{before}{' ' if before else ''}{after}{tail}\n  {' ' * offset}^"
+
+
+class TrainingError(PompError, ArithmeticError):
+    """Training cannot go on: a loss is not a number any more."""

@@ -10,7 +10,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import scalar
+from pomp._numba import kernel, scalar
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -84,6 +84,41 @@ def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
     z = (z ^ (z >> _S30)) * _MIX_1
     z = (z ^ (z >> _S27)) * _MIX_2
     return z ^ (z >> _S31)
+
+
+def draw_normal(streams: NDArray[np.uint64], dimensions: int) -> NDArray[np.float32]:
+    """`[len(streams), dimensions]`: a vector from N(0, I) for every stream, in place."""
+    vectors = np.empty((len(streams), dimensions), np.float32)
+    _draw_normal(streams, vectors)
+    return vectors
+
+
+@kernel
+def _draw_normal(streams, vectors):
+    """Fill `vectors` `[N, Z]` float32 with normal numbers, a stream `[N]` uint64 for each row."""
+    for row in range(len(vectors)):
+        stream = streams[row : row + 1]
+        for place in range(0, vectors.shape[1], 2):
+            radius = np.sqrt(-2.0 * np.log(1.0 - unit(stream)))
+            angle = 2.0 * np.pi * unit(stream)
+            vectors[row, place] = radius * np.cos(angle)
+            if place + 1 < vectors.shape[1]:
+                vectors[row, place + 1] = radius * np.sin(angle)
+
+
+def draw_units(streams: NDArray[np.uint64], count: int) -> NDArray[np.float64]:
+    """`[count, len(streams)]`: the next numbers from 0 to 1 of every stream, in place."""
+    numbers = np.empty((count, len(streams)))
+    _draw_units(streams, numbers)
+    return numbers
+
+
+@kernel
+def _draw_units(streams, numbers):
+    """Fill `numbers` `[T, N]` float64, a stream `[N]` uint64 for each column."""
+    for column in range(len(streams)):
+        for row in range(len(numbers)):
+            numbers[row, column] = unit(streams[column : column + 1])
 
 
 def streams_drawing(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

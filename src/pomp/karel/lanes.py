@@ -21,6 +21,7 @@ from pomp.karel.rules import ACTIONS, COUNT, DONE, SCORE, WALL, ZERO, reward, va
 
 UNIT_LIST, UNIT_CANDIDATE, UNIT_WORLD = range(3)  # columns of `units`
 CANDIDATE = -2  # in a list: the unit's own program
+BY_CHOICE, BY_LIMIT = 1, 2  # how an episode of macro steps ends
 WALL_PLANE, ZERO_PLANE, FIRST_COUNT_PLANE = 4, 5, 6  # before them: the agent, by its facing
 
 
@@ -81,6 +82,65 @@ def play_world(
         terminated[world] = memory[world, DONE] != 0
         truncated[world] = memory[world, DONE] == 0 and memory[world, ACTIONS] >= limit
     is_over[world] = terminated[world] or truncated[world]
+
+
+@scalar
+def take_mode(
+    step, lay_out, begin, world, code, first, modes, last_words, choices, most, restarts,
+    by_calls, limit, rules, cells, pose, memory, stream,
+    mode, taken, ending, rewards, worth, counters, outcome,
+):  # fmt: skip
+    """One macro step of an episode, in place: a program runs, or the episode ends.
+
+    Args:
+        step: the task's; `lay_out` and `begin` too.
+        lay_out: see `step`.
+        begin: see `step`.
+        world: which.
+        code: `[P, L]` uint32, the programs.
+        first: `[B]` int32: the world's first program; its modes are that one and those after it.
+        modes: `[B]` int32: how many it has.
+        last_words: the program that runs before an episode ends by choice; -1: none.
+        choices: `[B]` int64, read: a mode's number, or the number of modes: end.
+        most: macro steps after which an episode ends.
+        restarts: whether a new episode begins where one has ended; else it stays as it is.
+        by_calls: see `run_program`, also for `limit`.
+        limit: the cap of each program.
+        rules: int64; the batch follows: `cells`, `pose`, `memory`, `stream`.
+        cells: see `rules`.
+        pose: see `rules`.
+        memory: see `rules`.
+        stream: see `rules`.
+        mode: `[B]` int64: the mode that ran last; -1 before the first.
+        taken: `[B]` int32: macro steps of the episode.
+        ending: `[B]` uint8: 0, or how the episode ended in this step (or before, if none restart).
+        rewards: `[B]` float64, written.
+        worth: `[B]` float64, written: what the episode is worth after this step.
+        counters: int32, scratch for the deepest program's loops.
+        outcome: `[2]` int32, scratch.
+    """
+    if ending[world] != 0 and not restarts:
+        rewards[world] = 0.0
+        return
+    before = value(memory[world], rules)
+    choice = np.int64(choices[world])
+    program = np.int64(last_words) if choice == modes[world] else first[world] + choice
+    if program >= 0:
+        pose[world] = run_program(
+            step, refuses_nothing, notes_nothing, sees_nothing, (), world,
+            code[program], rules, cells[world], np.int64(pose[world]), memory[world],
+            stream[world : world + 1], counters, by_calls, limit, outcome,
+        )  # fmt: skip
+    taken[world] += 1
+    by_limit = BY_LIMIT if taken[world] >= most else 0
+    ending[world] = BY_CHOICE if choice == modes[world] else by_limit
+    mode[world] = choice
+    worth[world] = value(memory[world], rules)
+    rewards[world] = worth[world] - before
+    if ending[world] != 0 and restarts:
+        reset_world(lay_out, begin, world, rules, cells, pose, memory, stream)
+        mode[world] = -1
+        taken[world] = 0
 
 
 @scalar

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.search.cem import Arrays, draw_normal
+from pomp.search.cem import Arrays
 from pomp.search.config import BeamConfig
-from pomp.streams import branch
+from pomp.streams import branch, draw_normal
 
 _NOISE, _PARENTS = range(2)  # what an iteration draws
 

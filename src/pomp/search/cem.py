@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pomp._numba import kernel
 from pomp.search.config import CemConfig
-from pomp.streams import branch, unit
+from pomp.streams import branch, draw_normal
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -58,7 +58,7 @@ class CemRun:
         """`[n + 1, Z]`: a population, and behind it the centre it is drawn around."""
         latents = np.empty((self.config.rows, len(self.centre)), np.float32)
         latents[-1] = self.centre
-        _draw_normal(self._streams(), latents[:-1])
+        latents[:-1] = draw_normal(self._streams(), len(self.centre))
         latents[:-1] *= np.float32(self.sigma)
         latents[:-1] += self.centre
         return latents
@@ -172,29 +172,8 @@ def _first_centre(config: CemConfig, stream: np.uint64, dimensions: int) -> NDAr
         return np.full(dimensions, fixed[config.init], np.float32)
     scales = {"normal": 1.0, "tiny_normal": 0.1, "paper_normal": config.sigma}
     scale = scales.get(config.init, 0.1 * config.sigma)
-    centre = np.empty((1, dimensions), np.float32)
-    _draw_normal(branch(np.atleast_1d(stream), _NO_ITERATION), centre)
+    centre = draw_normal(branch(np.atleast_1d(stream), _NO_ITERATION), dimensions)
     return np.float32(scale) * centre[0]
-
-
-def draw_normal(streams: NDArray[np.uint64], dimensions: int) -> NDArray[np.float32]:
-    """`[len(streams), dimensions]`: a vector from N(0, I) for every stream."""
-    vectors = np.empty((len(streams), dimensions), np.float32)
-    _draw_normal(streams, vectors)
-    return vectors
-
-
-@kernel
-def _draw_normal(streams, vectors):
-    """Fill `vectors` `[N, Z]` float32 with normal numbers, a stream `[N]` uint64 for each row."""
-    for row in range(len(vectors)):
-        stream = streams[row : row + 1]
-        for place in range(0, vectors.shape[1], 2):
-            radius = np.sqrt(-2.0 * np.log(1.0 - unit(stream)))
-            angle = 2.0 * np.pi * unit(stream)
-            vectors[row, place] = radius * np.cos(angle)
-            if place + 1 < vectors.shape[1]:
-                vectors[row, place + 1] = radius * np.sin(angle)
 
 
 @kernel

@@ -15,7 +15,7 @@ import numpy as np
 
 from pomp._numba import kernel, scalar
 from pomp.karel.interpreter import CALLS, ENDING, run_program
-from pomp.karel.lanes import act_on_world, play_world, reset_world, run_lane
+from pomp.karel.lanes import act_on_world, play_world, reset_world, run_lane, take_mode
 from pomp.karel.rules import ACTIONS, DONE, is_impossible, perceive, reward, value
 from pomp.tasks.random_world import begin, lay_out, step  # the task
 
@@ -92,6 +92,21 @@ def run_lanes(
                 values, actions, calls, completed,
                 lane_cells, lane_memory, lane_stream, counters, outcome,
             )  # fmt: skip
+
+
+@kernel
+def take_modes(
+    first_world, last_world, code, first, modes, last_words, choices, most, restarts,
+    by_calls, limit, rules, cells, pose, memory, stream,
+    mode, taken, ending, rewards, worth, counters, outcome,
+):  # fmt: skip
+    """One macro step in worlds `first_world` to `last_world - 1`, in place; see `take_mode`."""
+    for world in range(first_world, last_world):
+        take_mode(
+            step, lay_out, begin, world, code, first, modes, last_words, choices, most, restarts,
+            by_calls, limit, rules, cells, pose, memory, stream,
+            mode, taken, ending, rewards, worth, counters, outcome,
+        )  # fmt: skip
 
 
 # Recording: the same run with hooks that write a row per action.

@@ -9,8 +9,8 @@ threads of a warp run one program.
 import numpy as np
 from numba import cuda
 
-from pomp.karel.lanes import act_on_world, play_world, reset_world, run_lane
-from pomp.karel.rules import PUT
+from pomp.karel.lanes import act_on_world, play_world, reset_world, run_lane, take_mode
+from pomp.karel.rules import PUT, perceive
 from pomp.tasks.random_world import begin, lay_out, step  # the task
 
 CELLS, SLOTS, DEPTH = 64, 5, 24  # the sizes
@@ -75,3 +75,33 @@ def run_lanes(
         values, actions, calls, completed,
         lane_cells, lane_memory, lane_stream, counters, outcome,
     )  # fmt: skip
+
+
+@cuda.jit(cache=True)
+def perceive_worlds(rules, cells, pose, perceptions):
+    """What the agents see: bit i of `perceptions` `[B]` uint8 is set if perception i holds."""
+    world = cuda.grid(1)
+    if world < len(pose):
+        seen = 0
+        for perception in range(4):
+            holds = perceive(cells[world], rules, np.int64(pose[world]), perception)
+            seen |= int(holds) << perception
+        perceptions[world] = seen
+
+
+@cuda.jit(cache=True)
+def take_modes(
+    code, first, modes, last_words, choices, most, restarts,
+    by_calls, limit, rules, cells, pose, memory, stream,
+    mode, taken, ending, rewards, worth,
+):  # fmt: skip
+    """One macro step in every world, in place; see `take_mode`."""
+    world = cuda.grid(1)
+    if world < len(pose):
+        counters = cuda.local.array(DEPTH, np.int32)
+        outcome = cuda.local.array(2, np.int32)
+        take_mode(
+            step, lay_out, begin, world, code, first, modes, last_words, choices, most, restarts,
+            by_calls, limit, rules, cells, pose, memory, stream,
+            mode, taken, ending, rewards, worth, counters, outcome,
+        )  # fmt: skip

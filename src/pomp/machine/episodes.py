@@ -1,0 +1,132 @@
+"""Worlds in which modes run: the macro decision process of a machine, in place, on any device.
+
+A macro step runs the chosen program to its end or its cap, or ends the episode. Arrays belong to
+the worlds' device; a network's tensors can share their memory.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pomp._cuda import THREADS, as_launchable, blocks_for, room, to_device
+from pomp._numba import launch, parts_for
+from pomp.dsl.bytecode import compile_programs
+from pomp.dsl.syntax import Program
+from pomp.errors import ConfigError
+from pomp.karel.interpreter import Cap
+from pomp.karel.world import WorldBatch
+from pomp.machine.config import EpisodeConfig
+from pomp.tasks.engine import cuda_kernels_of, kernels_of
+from pomp.tasks.rollout import check_worlds
+from pomp.tasks.rollout_cuda import rules_on_device
+from pomp.tasks.task import Setting
+
+LAST_WORDS = "DEF run m( turnLeft turnLeft turnLeft turnLeft m)"
+_LEAST_WORLDS = 64  # below which another thread does not pay
+_STATE = (np.int64, np.int32, np.uint8, np.float64, np.float64)
+
+
+class Episodes:
+    """B worlds, each with its own set of modes.
+
+    Attributes:
+        worlds: their states.
+        mode: `[B]` int64: the mode that ran last; -1 before the first.
+        taken: `[B]` int32: macro steps of the episode.
+        ending: `[B]` uint8: 0, `BY_CHOICE` or `BY_LIMIT`, if the last step ended the episode.
+        rewards: `[B]` float64: of the last step.
+        worth: `[B]` float64: what the episode was worth after the last step.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        sets: Sequence[Sequence[str | Program]],
+        worlds: WorldBatch,
+        config: EpisodeConfig,
+        *,
+        restarts: bool,
+        threads: int | None = None,
+    ) -> None:
+        """Begin.
+
+        Args:
+            setting: the task.
+            sets: mode sets; the worlds are dealt out to them in equal shares, in order.
+            worlds: start states, which will be changed.
+            config: how machines act.
+            restarts: whether a new episode begins where one has ended.
+            threads: CPU threads; None: all.
+        """
+        check_worlds(setting, worlds)
+        if not sets or not all(sets) or len(worlds) % len(sets):
+            raise ConfigError(f"{len(worlds)} worlds cannot be dealt out to {len(sets)} mode sets")
+        self.setting, self.worlds, self.config = setting, worlds, config
+        share = len(worlds) // len(sets)
+        counts = np.array([len(modes) for modes in sets])
+        self._code = compile_programs([*(one for modes in sets for one in modes), LAST_WORDS])
+        self._last_words = len(self._code) - 1 if config.last_words else -1
+        self._most = config.most_steps * setting.scale
+        self._restarts, self._threads, self._cap = restarts, threads, Cap.parse(config.cap)
+        first = np.repeat(np.cumsum(counts) - counts, share).astype(np.int32)
+        modes = np.repeat(counts, share).astype(np.int32)
+        zero = [np.zeros(len(worlds), dtype) for dtype in _STATE]
+        zero[0][:] = -1
+        self._place: Any = (first, modes)
+        state: Any = zero
+        if worlds.device == "cuda":
+            self._place, state = map(to_device, self._place), map(to_device, zero)
+            self._place = tuple(self._place)
+        self.mode, self.taken, self.ending, self.rewards, self.worth = state
+
+    def __len__(self) -> int:
+        return len(self.worlds)
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """Mode, steps taken, ending, rewards and worth, in the order kernels take them."""
+        return self.mode, self.taken, self.ending, self.rewards, self.worth
+
+    def step(self, choices: Any) -> None:
+        """Run the chosen modes; `[B]` int64: a mode's number, or the number of modes to end."""
+        settings = (self._last_words, choices, self._most, self._restarts)
+        limits = (self._cap.by_calls, self._cap.limit)
+        if self.worlds.device == "cuda":
+            self._step_cuda(settings, limits)
+            return
+        take_modes = kernels_of(self.setting.task).take_modes
+        parts = parts_for(len(self), self._threads, least=_LEAST_WORLDS)
+        edges = [len(self) * part // parts for part in range(parts + 1)]
+
+        def step_part(part: int) -> None:
+            take_modes(
+                edges[part], edges[part + 1], self._code.instructions, *self._place, *settings,
+                *limits, self.setting.rules, *self.worlds.arrays, *self.state,
+                np.empty(max(self._code.depth, 1), np.int32), np.empty(2, np.int32),
+            )  # fmt: skip
+
+        launch(parts, step_part)
+
+    def _step_cuda(self, settings: tuple[Any, ...], limits: tuple[bool, int]) -> None:
+        last_words, choices, most, restarts = settings
+        kernels = cuda_kernels_of(self.setting, self._code.depth)
+        kernels.take_modes[blocks_for(len(self)), THREADS](
+            as_launchable(self._code.on_device), *map(as_launchable, self._place),
+            last_words, as_launchable(choices), most, restarts, *limits,
+            rules_on_device(self.setting),
+            *map(as_launchable, (*self.worlds.arrays, *self.state)),
+        )  # fmt: skip
+
+
+def perceive(setting: Setting, worlds: WorldBatch, out: Any = None) -> Any:
+    """What the agents see, `[B]` uint8: bit i is set if perception i holds (of the first four)."""
+    if worlds.device == "cuda":
+        seen = room(len(worlds), np.uint8) if out is None else out
+        arrays = map(as_launchable, (worlds.cells, worlds.pose, seen))
+        kernel = cuda_kernels_of(setting).perceive_worlds
+        kernel[blocks_for(len(worlds)), THREADS](rules_on_device(setting), *arrays)
+        return seen
+    seen = np.empty(len(worlds), np.uint8) if out is None else out
+    kernels_of(setting.task).perceive_worlds(setting.rules, worlds.cells, worlds.pose, seen)
+    return seen

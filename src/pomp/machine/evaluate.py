@@ -1,0 +1,176 @@
+"""What a machine is worth: episodes on many worlds at once, sampled or exact."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp._cuda import to_host
+from pomp.errors import ConfigError
+from pomp.karel.lanes import BY_CHOICE
+from pomp.karel.world import WorldBatch
+from pomp.machine.episodes import Episodes
+from pomp.machine.policy import ProgramMachine
+from pomp.machine.transitions import Choose
+from pomp.streams import Purpose, draw_units, open_streams
+from pomp.tasks.engine import draw_starts, enumerate_starts
+from pomp.tasks.task import Setting
+
+EPISODES = {"Karel": 32, "KarelHard": 32, "KarelLong": 100}
+"""How many an evaluation has, unless told otherwise."""
+
+_RESAMPLES = 2000  # of the bootstrap
+_AHEAD = 64  # draws made at once
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Episodes of a machine.
+
+    Attributes:
+        setting: the task, scale included.
+        returns: `[N]` float64.
+        programs: `[N]` modes that ran (an end counts as one step, but runs none).
+        actions: `[N]` primitive actions.
+        ended: `[N]` bool: the machine chose to end; else it was stopped at its limit.
+        weights: `[N]` probabilities of the starts, or None: all alike.
+    """
+
+    setting: Setting
+    returns: NDArray[np.float64]
+    programs: NDArray[np.int64]
+    actions: NDArray[np.int64]
+    ended: NDArray[np.bool_]
+    weights: NDArray[np.float64] | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean return; over exact starts, the expected one."""
+        if self.weights is None:
+            return fsum(self.returns) / len(self.returns)
+        return fsum(self.returns * self.weights)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the returns."""
+        return float(np.sqrt(np.average((self.returns - self.mean) ** 2, weights=self.weights)))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % bootstrap interval of the mean; of exact returns, the mean twice."""
+        if self.weights is not None:
+            return self.mean, self.mean
+        return bootstrap(self.returns)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        ceiling = self.setting.task.ceiling
+        return {
+            "mean": self.mean,
+            "std": self.std,
+            "interval": list(self.interval),
+            "returns": self.returns.tolist(),
+            "episodes": len(self.returns),
+            "ceiling": ceiling,
+            "fraction": self.mean / ceiling,
+            "programs": float(np.average(self.programs, weights=self.weights)),
+            "actions": float(np.average(self.actions, weights=self.weights)),
+            "endings": {
+                "by choice": int(self.ended.sum()),
+                "at the limit": int((~self.ended).sum()),
+            },
+        }
+
+
+def bootstrap(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
+    """95 % bootstrap interval of a mean."""
+    found = np.asarray(values, np.float64)
+    streams = open_streams(Purpose.EVALUATION, 0, 2, worlds=_RESAMPLES)
+    rows = (draw_units(streams, len(found)) * len(found)).astype(np.int64)
+    low, high = np.quantile(found[rows].mean(axis=0), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def evaluate(
+    machine: ProgramMachine,
+    *,
+    episodes: int | None = None,
+    seed: int = 0,
+    scale: int = 1,
+    greedy: bool = False,
+    device: str = "cpu",
+) -> Evaluation:
+    """Play episodes from starts that are drawn for evaluation alone.
+
+    Args:
+        machine: which.
+        episodes: how many; None: as the paper's tables have.
+        seed: of the starts and the choices.
+        scale: how much longer the task is than it was in training.
+        greedy: take the likeliest choice instead of drawing one.
+        device: cpu or cuda.
+    """
+    setting = machine.configure(scale)
+    count = EPISODES.get(setting.task.suite, 100) if episodes is None else episodes
+    worlds = draw_starts(setting, count, seed, device=device)
+    draws = None if greedy else open_streams(Purpose.EVALUATION, seed, 1, worlds=count)
+    return play(machine, setting, worlds, draws)
+
+
+def evaluate_exactly(machine: ProgramMachine, *, scale: int = 1) -> Evaluation:
+    """The expected return over all starts, where nothing else is random.
+
+    Raises:
+        ConfigError: starts cannot be listed, or the task draws at random.
+    """
+    setting = machine.configure(scale)
+    worlds, starts = enumerate_starts(setting)
+    before = worlds.stream.copy()
+    found = play(machine, setting, worlds, None)
+    if (worlds.stream != before).any():
+        raise ConfigError(
+            f"{setting.task.name} draws at random while this machine runs, so no list of starts "
+            "gives an exact return; leave out --exact"
+        )
+    weights = np.array([float(start.probability) for start in starts])
+    return Evaluation(
+        found.setting, found.returns, found.programs, found.actions, found.ended, weights
+    )
+
+
+def play(
+    machine: ProgramMachine,
+    setting: Setting,
+    worlds: WorldBatch,
+    streams: NDArray[np.uint64] | None,
+) -> Evaluation:
+    """One episode in every world, in place; without streams the likeliest choices are taken."""
+    running = machine.episodes(setting, worlds)
+    play_out([running], [machine.transition.chooser(running)], streams)
+    return Evaluation(setting, *outcomes(running))
+
+
+def play_out(
+    batches: Sequence[Episodes], choosers: Sequence[Choose], streams: NDArray[np.uint64] | None
+) -> None:
+    """Step all episodes until each has ended; the streams are those of all batches' worlds."""
+    edges = np.cumsum([0, *(len(batch) for batch in batches)])
+    ahead, place = np.empty((0, edges[-1])), 0
+    while not all(np.all(to_host(batch.ending)) for batch in batches):
+        if streams is not None and place == len(ahead):
+            ahead, place = draw_units(streams, _AHEAD), 0
+        for number, (batch, choose) in enumerate(zip(batches, choosers, strict=True)):
+            draws = None if streams is None else ahead[place, edges[number] : edges[number + 1]]
+            batch.step(choose(draws))
+        place += 1
+
+
+def outcomes(batch: Episodes) -> tuple[NDArray[Any], ...]:
+    """Returns, programs run, actions, and whether the end was chosen, of ended episodes."""
+    ended = to_host(batch.ending) == BY_CHOICE
+    programs = to_host(batch.taken).astype(np.int64) - ended
+    actions = batch.worlds.to("cpu").actions.astype(np.int64)
+    return np.array(to_host(batch.worth)), programs, actions, ended

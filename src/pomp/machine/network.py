@@ -1,0 +1,249 @@
+"""The transition network, for many members at once.
+
+An ensemble is E networks of one shape whose parameters are the rows of one tensor; members never
+see each other. A member with fewer modes than the shape has room for is filled up: its missing
+modes are never on as inputs and never chosen as outputs.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from pomp.errors import DataFileError
+from pomp.machine.config import NetworkConfig
+from pomp.streams import branch, draw_normal
+
+CHANNELS = 8
+PERCEPTIONS = 5
+_KERNELS = (4, 2)  # of the two convolutions
+_FILTERS = 32
+_UNLIKELY = -1e9  # the logit of a mode that a member does not have
+_RELU = math.sqrt(2)
+
+Arrays = dict[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A matrix and a bias; `fan` is what the matrix's columns are."""
+
+    name: str
+    outputs: int
+    fan: tuple[int, ...]
+    gain: float
+    has_norm: bool
+
+    @property
+    def columns(self) -> int:
+        """Inputs of one output."""
+        return math.prod(self.fan)
+
+    @property
+    def parts(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Names and shapes of its parameters."""
+        norm = [(f"{self.name}.scale", (self.outputs,))] if self.has_norm else []
+        weight = (f"{self.name}.weight", (self.outputs, *self.fan))
+        return [weight, *norm, (f"{self.name}.bias", (self.outputs,))]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a network is made of: a function of its settings, the grid and the number of modes."""
+
+    config: NetworkConfig
+    height: int
+    width: int
+    modes: int
+
+    @cached_property
+    def layers(self) -> list[Layer]:
+        """All layers, in the order of their parameters."""
+        hidden, norm = self.config.hidden, self.config.weight_norm
+        layers = []
+        if self.sees_grid:
+            (first, second), cells = _KERNELS, (self.height - 4) * (self.width - 4)
+            layers += [
+                Layer("grid.0", _FILTERS, (CHANNELS, first, first), _RELU, norm),
+                Layer("grid.1", _FILTERS, (_FILTERS, second, second), _RELU, norm),
+                Layer("grid.2", hidden, (_FILTERS * cells,), _RELU, norm),
+            ]
+        if self.config.inputs == "grid+mode":
+            layers.append(Layer("mode", hidden, (self.modes + 1,), _RELU, norm))
+        if self.sees_mode:
+            sizes = {"grid+mode": 2 * hidden, "perceptions+mode": PERCEPTIONS + self.modes + 1}
+            layers.append(Layer("trunk.0", hidden, (sizes[self.config.inputs],), _RELU, norm))
+            layers.append(Layer("trunk.1", hidden, (hidden,), _RELU, norm))
+        heads = [("actor", self.modes + 1, 0.01), ("critic", 1, 1.0)]
+        layers += [Layer(name, outputs, (hidden,), gain, False) for name, outputs, gain in heads]
+        return layers
+
+    @property
+    def sees_grid(self) -> bool:
+        """Whether the grid is an input; else the perceptions are."""
+        return self.config.inputs != "perceptions+mode"
+
+    @property
+    def sees_mode(self) -> bool:
+        """Whether the last mode is an input."""
+        return self.config.inputs != "grid"
+
+    @property
+    def parts(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Names and shapes of all parameters, in order."""
+        return [part for layer in self.layers for part in layer.parts]
+
+    @property
+    def size(self) -> int:
+        """Parameters in all."""
+        return sum(math.prod(shape) for _, shape in self.parts)
+
+    def split(self, flat: Tensor) -> dict[str, Tensor]:
+        """`[E, size]` as named parts, `[E, *shape]` each; views."""
+        sizes = [math.prod(shape) for _, shape in self.parts]
+        pieces = torch.split(flat, sizes, dim=1)
+        return {
+            name: piece.view(len(flat), *shape)
+            for (name, shape), piece in zip(self.parts, pieces, strict=True)
+        }
+
+    def pack(self, arrays: Arrays) -> NDArray[np.float32]:
+        """Named arrays of a member as one row; one with fewer modes is filled up with zeros.
+
+        Raises:
+            DataFileError: an array is missing or does not fit.
+        """
+        row = []
+        for name, shape in self.parts:
+            array = arrays.get(name)
+            if array is None or array.ndim != len(shape) or array.shape > shape:
+                got = "nothing" if array is None else f"{array.shape}"
+                raise DataFileError(f"a network of this shape has {name} of {shape}, got {got}")
+            whole = np.zeros(shape, np.float32)
+            whole[tuple(slice(length) for length in array.shape)] = array
+            row.append(whole.ravel())
+        return np.concatenate(row)
+
+    def unpack(self, row: NDArray[np.float32]) -> Arrays:
+        """The named arrays of a member."""
+        arrays, first = {}, 0
+        for name, shape in self.parts:
+            last = first + math.prod(shape)
+            arrays[name] = np.array(row[first:last]).reshape(shape)
+            first = last
+        return arrays
+
+    def cut(self, row: NDArray[np.float32], modes: int) -> Arrays:
+        """The named arrays of a member that has fewer modes than the shape has room for."""
+        small = dict(Shape(self.config, self.height, self.width, modes).parts)
+        whole = self.unpack(row)
+        return {
+            name: np.ascontiguousarray(array[tuple(slice(length) for length in small[name])])
+            for name, array in whole.items()
+        }
+
+
+def draw_weights(shape: Shape, stream: np.uint64) -> Arrays:
+    """First weights of a member: orthogonal matrices, zero biases."""
+    arrays: Arrays = {}
+    for number, layer in enumerate(shape.layers):
+        rows, columns = layer.outputs, layer.columns
+        streams = branch(np.full(rows, stream), np.arange(rows) + (number << 32))
+        normal = draw_normal(streams, columns).astype(np.float64)
+        matrix = normal if rows >= columns else normal.T
+        q, r = np.linalg.qr(matrix)
+        q *= np.sign(np.diag(r))
+        weight = layer.gain * (q if rows >= columns else q.T)
+        arrays[f"{layer.name}.weight"] = weight.reshape(rows, *layer.fan).astype(np.float32)
+        if layer.has_norm:
+            lengths = np.linalg.norm(weight, axis=1)
+            arrays[f"{layer.name}.scale"] = lengths.astype(np.float32)
+        arrays[f"{layer.name}.bias"] = np.zeros(rows, np.float32)
+    return arrays
+
+
+class Ensemble:
+    """E networks of one shape, ready to compute.
+
+    Attributes:
+        shape: theirs.
+        absent: `[E, 1, K + 1]`: what is added to logits; very little where a member has no mode.
+    """
+
+    def __init__(self, shape: Shape, modes: list[int], device: str) -> None:
+        self.shape = shape
+        ends = torch.arange(shape.modes + 1)
+        is_absent = ends > torch.tensor(modes)[:, None]
+        self.absent = (is_absent * _UNLIKELY)[:, None].to(device)
+
+    def __call__(self, flat: Tensor, seen: Tensor, mode: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits and values.
+
+        Args:
+            flat: `[E, size]`, the parameters.
+            seen: `[E, B, 8, H, W]` uint8 planes, or `[E, B]` uint8 perceptions.
+            mode: `[E, B]` int64: the last mode, -1 before the first.
+
+        Returns:
+            `[E, B, K + 1]`, the last of a member's own being the end, and `[E, B]`.
+        """
+        parts = self.shape.split(flat)
+        hidden = _see_grid(parts, seen) if self.shape.sees_grid else _see(seen)
+        if self.shape.sees_mode:
+            last = functional.one_hot(mode + 1, self.shape.modes + 2)[..., 1:].to(flat.dtype)
+            if self.shape.sees_grid:
+                last = _relu(parts, "mode", last)
+            hidden = torch.cat([hidden, last], dim=-1)
+            hidden = _relu(parts, "trunk.1", _relu(parts, "trunk.0", hidden))
+        logits = _linear(parts, "actor", hidden) + self.absent
+        return logits, _linear(parts, "critic", hidden).squeeze(-1)
+
+
+def _see_grid(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
+    """`[E, B, 8, H, W]` -> `[E, B, hidden]`; members are groups of one convolution."""
+    members, batch, channels, *size = planes.shape
+    hidden = planes.transpose(0, 1).reshape(batch, members * channels, *size).to(torch.float32)
+    for name in ("grid.0", "grid.1"):
+        weight = _weight(parts, name).flatten(0, 1)
+        bias = parts[f"{name}.bias"].flatten()
+        hidden = functional.conv2d(hidden, weight, bias, groups=members).relu()
+    features = hidden.view(batch, members, -1).transpose(0, 1)
+    return _relu(parts, "grid.2", features)
+
+
+def _see(perceptions: Tensor) -> Tensor:
+    """`[E, B]` bits -> `[E, B, 5]`: the four perceptions, and no markers present."""
+    bits = torch.stack([perceptions >> bit & 1 for bit in range(PERCEPTIONS - 1)], dim=-1)
+    return torch.cat([bits, 1 - bits[..., -1:]], dim=-1).to(torch.float32)
+
+
+def _weight(parts: dict[str, Tensor], name: str) -> Tensor:
+    """`[E, outputs, *fan]`: the matrix, or its direction times its length."""
+    weight, scale = parts[f"{name}.weight"], parts.get(f"{name}.scale")
+    if scale is None:
+        return weight
+    length = weight.flatten(2).norm(dim=2)
+    return weight * (scale / length).view(*length.shape, *[1] * (weight.dim() - 2))
+
+
+def _linear(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
+    weight = _weight(parts, name)
+    return torch.baddbmm(parts[f"{name}.bias"].unsqueeze(1), inputs, weight.transpose(1, 2))
+
+
+def _relu(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
+    return _linear(parts, name, inputs).relu()
+
+
+def choose(logits: Tensor, draws: Tensor | None) -> Tensor:
+    """`[..., K + 1]` -> `[...]` int64: the choice a number from 0 to 1 stands for, or the best."""
+    if draws is None:
+        return logits.argmax(dim=-1)
+    edges = torch.softmax(logits, dim=-1).cumsum(dim=-1)
+    edges = edges[..., :-1] / edges[..., -1:]  # rounding: the last edge is 1
+    return (draws.unsqueeze(-1) >= edges).sum(dim=-1)

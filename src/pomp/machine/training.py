@@ -1,0 +1,320 @@
+"""Stage 3: many machines' transitions learned together, step by step.
+
+Members (task, modes, seed, learning rate) of one grid size are one ensemble: one network call
+serves all their worlds. What a member draws depends on its own seed alone.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pomp.errors import ConfigError, TrainingError
+from pomp.karel.lanes import BY_CHOICE
+from pomp.machine.config import MachineConfig
+from pomp.machine.episodes import Episodes
+from pomp.machine.evaluate import outcomes
+from pomp.machine.network import Ensemble, Shape, choose, draw_weights
+from pomp.machine.policy import ProgramMachine
+from pomp.machine.ppo import STATISTICS, Learner, Steps, advantages_of, normalise
+from pomp.machine.transitions import NetworkTransition
+from pomp.machine.views import Views
+from pomp.streams import Purpose, draw_units, open_streams
+from pomp.tasks.engine import reset
+from pomp.tasks.task import Setting
+
+_WEIGHTS, _STARTS, _CHOICES, _ORDER = range(4)  # what a member draws
+_AHEAD = 64  # draws of a validation made at once
+
+
+@dataclass(frozen=True)
+class Member:
+    """One machine to be learned."""
+
+    setting: Setting
+    modes: tuple[str, ...]
+    seed: int
+    learning_rate: float
+
+    def streams(self, purpose: Purpose, what: int, *indices: int, worlds: int) -> Any:
+        """Streams of its own; those of another task with the same seed are others."""
+        task = zlib.crc32(self.setting.task.name.encode())
+        return open_streams(purpose, self.seed, task, what, *indices, worlds=worlds)
+
+
+@dataclass
+class Kept:
+    """The best transitions of a member so far, by validation.
+
+    Attributes:
+        score: their mean return; None: none were good enough yet.
+        update: when they were found.
+        row: the parameters.
+    """
+
+    score: float | None = None
+    update: int = 0
+    row: NDArray[np.float32] | None = None
+
+
+class Training:
+    """An ensemble in training.
+
+    Attributes:
+        members: in the order they are trained: those of a task side by side.
+        update: rollouts learned from so far.
+        kept: each member's best.
+        finished_at: each member's last update, or None while it goes on.
+    """
+
+    def __init__(self, members: Sequence[Member], config: MachineConfig, device: str) -> None:
+        if len({(one.setting.height, one.setting.width) for one in members}) != 1:
+            raise ConfigError("members of one ensemble have grids of one size")
+        self.members, self.config, self.device = list(members), config, device
+        setting = members[0].setting
+        most = max(len(member.modes) for member in members)
+        self.shape = Shape(config.network, setting.height, setting.width, most)
+        self._network = Ensemble(self.shape, [len(member.modes) for member in members], device)
+        rows = [self.shape.pack(self._first_weights(member)) for member in members]
+        rates = torch.tensor([member.learning_rate for member in members], dtype=torch.float32)
+        flat = torch.from_numpy(np.stack(rows)).to(device)
+        self.learner = Learner(config.ppo, self._network, flat, rates.to(device))
+        self.update = 0
+        self.kept = [Kept() for _ in members]
+        self.finished_at: list[int | None] = [None] * len(members)
+        actors = config.ppo.actors
+        self._batches = self._begin(Purpose.TRAINING, _STARTS, actors, restarts=True)
+        self._views = Views(self._batches, config.network.inputs, len(members))
+        choices = [one.streams(Purpose.TRAINING, _CHOICES, worlds=actors) for one in members]
+        orders = [one.streams(Purpose.TRAINING, _ORDER, worlds=1) for one in members]
+        self._choices, self._orders = np.concatenate(choices), np.concatenate(orders)
+
+    def _first_weights(self, member: Member) -> dict[str, NDArray[np.float32]]:
+        small = Shape(self.shape.config, self.shape.height, self.shape.width, len(member.modes))
+        return draw_weights(small, member.streams(Purpose.TRAINING, _WEIGHTS, worlds=1)[0])
+
+    def _begin(
+        self, purpose: Purpose, what: int, worlds: int, *indices: int, restarts: bool
+    ) -> list[Episodes]:
+        """Episodes for all members, those of a task in one batch."""
+        batches = []
+        for _, group in groupby(self.members, key=lambda one: id(one.setting)):
+            own = list(group)
+            streams = [one.streams(purpose, what, *indices, worlds=worlds) for one in own]
+            setting, sets = own[0].setting, [one.modes for one in own]
+            starts = reset(setting, np.concatenate(streams), self.device)
+            config = self.config.episode
+            batches.append(Episodes(setting, sets, starts, config, restarts=restarts))
+        return batches
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all members are."""
+        return all(when is not None for when in self.finished_at)
+
+    def step(self) -> list[dict[str, Any]]:
+        """Play a rollout, learn from it, and validate if it is time.
+
+        Returns:
+            A record for each member when there was a validation, else nothing.
+
+        Raises:
+            TrainingError: a loss is not a number any more.
+        """
+        steps, episodes = self._play()
+        count = self.config.ppo.rollout
+        keys = draw_units(self._orders, self.config.ppo.epochs * count).T
+        shape = (len(self.members), self.config.ppo.epochs, count)
+        orders = torch.from_numpy(keys.reshape(shape)).to(self.device).argsort(dim=2, stable=True)
+        told = self.learner.learn(steps, orders.transpose(0, 1), self.update)
+        self.update += 1
+        is_last = self.update >= self.config.ppo.updates
+        if self.update % self.config.validation.every and not is_last:
+            return []
+        told_here = told.cpu().numpy()
+        self._check(told_here)
+        records = self._validate(told_here, episodes)
+        for number in range(len(self.members)):
+            if self.finished_at[number] is None and (is_last or self._has_plateaued(number)):
+                self.finished_at[number] = self.update
+        return records
+
+    def _check(self, told: NDArray[np.float32]) -> None:
+        for member, row in zip(self.members, told, strict=True):
+            for name, value in zip(STATISTICS, row, strict=True):
+                if not np.isfinite(value):
+                    who = f"{member.setting.task.name}, seed {member.seed}"
+                    raise TrainingError(
+                        f"{name} is {value} after {self.update} updates ({who}, learning rate "
+                        f"{member.learning_rate:g}); the last checkpoint is kept. Try a smaller "
+                        "learning rate"
+                    )
+
+    def _has_plateaued(self, number: int) -> bool:
+        waits = self.config.validation.patience * self.config.validation.every
+        return waits > 0 and self.update - self.kept[number].update >= waits
+
+    @torch.no_grad()
+    def _play(self) -> tuple[Steps, tuple[NDArray[Any], NDArray[Any]]]:
+        """One rollout, and the returns and endings of the episodes that ended in it."""
+        ppo, members = self.config.ppo, len(self.members)
+        draws = torch.from_numpy(draw_units(self._choices, ppo.steps)).to(self.device)
+        draws = draws.view(ppo.steps, members, ppo.actors)
+        rows: list[tuple[torch.Tensor, ...]] = []
+        flat = self.learner.flat
+        for step in range(ppo.steps):
+            seen, mode = self._views.look().clone(), self._views.mode().clone()
+            logits, values = self._network(flat, seen, mode)
+            choices = choose(logits, draws[step])
+            chances = torch.log_softmax(logits, dim=-1).gather(-1, choices.unsqueeze(-1))
+            for batch, part in zip(self._batches, self._views.share(choices), strict=True):
+                batch.step(part)
+            told = (self._views.gather(name) for name in ("rewards", "ending", "worth"))
+            rows.append((seen, mode, choices, chances.squeeze(-1), values, *told))
+        seen, mode, choices, chances, values, rewards, ending, worth = (
+            torch.stack(column, dim=1) for column in zip(*rows, strict=True)
+        )
+        _, last = self._network(flat, self._views.look(), self._views.mode())
+        advantages = advantages_of(
+            rewards.to(values.dtype), values, ending != 0, last, ppo.discount, ppo.trace
+        )
+        whole = [seen, mode, choices, chances, values, advantages, advantages + values]
+        seen, mode, choices, chances, values, advantages, returns = (
+            part.flatten(1, 2) for part in whole
+        )
+        steps = Steps(seen, mode, choices, chances, values, normalise(advantages), returns)
+        return steps, (worth.cpu().numpy(), ending.cpu().numpy())
+
+    @torch.no_grad()
+    def _validate(
+        self, told: NDArray[np.float32], episodes: tuple[NDArray[Any], NDArray[Any]]
+    ) -> list[dict[str, Any]]:
+        """Fresh episodes with drawn choices; transitions that did as well as any are kept."""
+        count = self.config.validation.episodes
+        number = self.update
+        batches = self._begin(Purpose.VALIDATION, _STARTS, count, number, restarts=False)
+        views = Views(batches, self.config.network.inputs, len(self.members))
+        streams = np.concatenate(
+            [
+                one.streams(Purpose.VALIDATION, _CHOICES, number, worlds=count)
+                for one in self.members
+            ]
+        )
+        while not bool(views.gather("ending").all()):
+            ahead = torch.from_numpy(draw_units(streams, _AHEAD)).to(self.device)
+            for draws in ahead.view(_AHEAD, len(self.members), count):
+                logits, _ = self._network(self.learner.flat, views.look(), views.mode())
+                for batch, part in zip(batches, views.share(choose(logits, draws)), strict=True):
+                    batch.step(part)
+        parts = [outcomes(batch) for batch in batches]
+        returns, programs, actions, ended = (
+            np.concatenate(column).reshape(len(self.members), count)
+            for column in zip(*parts, strict=True)
+        )
+        worth, ending = episodes
+        records = []
+        for index in range(len(self.members)):
+            self._keep(index, float(returns[index].mean()), has_ended=bool(ended[index].any()))
+            over = ending[index] != 0
+            records.append(
+                {
+                    "update": self.update,
+                    "steps": self.update * self.config.ppo.rollout,
+                    "return": float(returns[index].mean()),
+                    "best": self.kept[index].score,
+                    "programs": float(programs[index].mean()),
+                    "actions": float(actions[index].mean()),
+                    "ended": int(ended[index].sum()),
+                    "training_return": float(worth[index][over].mean()) if over.any() else None,
+                    "training_ended": int((ending[index] == BY_CHOICE).sum()),
+                    **{
+                        name: float(value)
+                        for name, value in zip(STATISTICS, told[index], strict=True)
+                    },
+                }
+            )
+        return records
+
+    def _keep(self, index: int, score: float, *, has_ended: bool) -> None:
+        kept = self.kept[index]
+        if self.finished_at[index] is not None:
+            return
+        if score < (0.0 if kept.score is None else kept.score):
+            return
+        if not has_ended and self.config.validation.needs_end:
+            return
+        # An equal score replaces what is kept, but is no progress: a plateau stays one.
+        update = kept.update if kept.score == score else self.update
+        row = self.learner.flat[index].detach().cpu().numpy().copy()
+        self.kept[index] = Kept(score, update, row)
+
+    def machine(self, index: int, provenance: dict[str, Any]) -> ProgramMachine:
+        """A member's best machine; if none was good enough, the latest."""
+        member, kept = self.members[index], self.kept[index]
+        row = kept.row
+        if row is None:
+            row = self.learner.flat[index].detach().cpu().numpy()
+        setting = member.setting
+        arrays = self.shape.cut(row, len(member.modes))
+        transition = NetworkTransition(
+            self.config.network, (setting.height, setting.width), len(member.modes), arrays
+        )
+        return ProgramMachine(
+            task=setting.task.name,
+            modes=member.modes,
+            transition=transition,
+            variant=setting.variant,
+            options={name: str(value) for name, value in setting.options.items()},
+            episode=self.config.episode,
+            provenance=provenance,
+        )
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Everything a checkpoint needs."""
+        arrays = self.learner.to_arrays()
+        arrays |= {"choices": self._choices, "orders": self._orders}
+        for number, batch in enumerate(self._batches):
+            worlds = batch.worlds.to("cpu")
+            names = ("cells", "pose", "memory", "stream")
+            state = zip(names, worlds.arrays, strict=True)
+            arrays |= {f"worlds{number}.{name}": np.array(array) for name, array in state}
+            arrays |= {
+                f"episodes{number}.{name}": np.array(_host(getattr(batch, name)))
+                for name in ("mode", "taken")
+            }
+        for number, kept in enumerate(self.kept):
+            if kept.row is not None:
+                arrays[f"kept{number}"] = kept.row
+        scores = [[kept.score, kept.update] for kept in self.kept]
+        counts = {"update": self.update, "count": self.learner.count}
+        return arrays, {**counts, "kept": scores, "finished_at": self.finished_at}
+
+    def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self.learner.restore(arrays, int(values["count"]))
+        self.update, self.finished_at = int(values["update"]), list(values["finished_at"])
+        self._choices, self._orders = np.array(arrays["choices"]), np.array(arrays["orders"])
+        for number, batch in enumerate(self._batches):
+            names = ("cells", "pose", "memory", "stream")
+            for name, array in zip(names, batch.worlds.arrays, strict=True):
+                _fill(array, arrays[f"worlds{number}.{name}"])
+            for name in ("mode", "taken"):
+                _fill(getattr(batch, name), arrays[f"episodes{number}.{name}"])
+        for number, (score, update) in enumerate(values["kept"]):
+            self.kept[number] = Kept(score, update, arrays.get(f"kept{number}"))
+
+
+def _host(array: Any) -> NDArray[Any]:
+    return array if isinstance(array, np.ndarray) else array.copy_to_host()
+
+
+def _fill(target: Any, source: NDArray[Any]) -> None:
+    if isinstance(target, np.ndarray):
+        target[...] = source
+    else:
+        target.array.copy_to_device(np.ascontiguousarray(source))

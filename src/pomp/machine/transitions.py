@@ -1,0 +1,227 @@
+"""What chooses the next mode: the paper's network, or a decision list over perceptions.
+
+Both turn worlds and last modes into choices; which of them a machine has makes no difference to
+anything that runs it. A choice is a mode's number, or the number of modes: the end.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.configs import from_json, to_json
+from pomp.dsl.vocabulary import Perception
+from pomp.errors import DataFileError
+from pomp.machine.config import NetworkConfig
+from pomp.machine.episodes import Episodes, perceive
+
+Choose = Callable[[NDArray[np.float64] | None], Any]
+"""Numbers from 0 to 1, one per world, or None for the likeliest -> choices `[B]` int64."""
+
+END = "end"
+
+
+class Transition(Protocol):
+    """What chooses the next mode.
+
+    Attributes:
+        kind: its name in files.
+        is_random: whether choices are drawn, unless the likeliest are asked for.
+    """
+
+    kind: ClassVar[str]
+    is_random: ClassVar[bool]
+
+    def chooser(self, episodes: Episodes) -> Choose:
+        """What chooses for these worlds, on their device; it reads them anew at every call."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the arrays."""
+        ...
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The weights, if any."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`if` some perceptions (or their negations, with `not ` before the name) then a mode."""
+
+    to: int | None
+    """A mode's number, or None: end."""
+    when: tuple[str, ...] = ()
+    """All of them must hold; none: always."""
+
+    def holds(self, seen: int) -> bool:
+        """Whether it fires for the bits of the first four perceptions."""
+        return all(_holds(name, seen) for name in self.when)
+
+    def to_json(self) -> dict[str, Any]:
+        """As in a file."""
+        return {"when": list(self.when), "to": END if self.to is None else self.to}
+
+
+_NAMES = {perception.token: number for number, perception in enumerate(Perception)}
+_MARKERS, _NO_MARKERS = Perception.MARKERS_PRESENT, Perception.NO_MARKERS_PRESENT
+
+
+def _holds(name: str, seen: int) -> bool:
+    plain = name.removeprefix("not ")
+    if plain not in _NAMES:
+        raise DataFileError(f"a rule asks for a perception, as 'not frontIsClear', got '{name}'")
+    perception = _NAMES[plain]
+    value = not seen >> _MARKERS & 1 if perception == _NO_MARKERS else bool(seen >> perception & 1)
+    return value is not name.startswith("not ")
+
+
+@dataclass(frozen=True)
+class DecisionList:
+    """For every last mode (and the start) a list of rules; the first that holds decides.
+
+    Attributes:
+        start: the rules before the first mode.
+        after: the rules after each mode, one list per mode.
+    """
+
+    start: tuple[Rule, ...]
+    after: tuple[tuple[Rule, ...], ...]
+    kind: ClassVar[str] = "decision list"
+    is_random: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for rules in (self.start, *self.after):
+            if not rules or rules[-1].when:
+                raise DataFileError("a decision list needs a last rule without conditions")
+            wrong = [one.to for one in rules if one.to is not None and one.to >= len(self.after)]
+            if wrong:
+                raise DataFileError(
+                    f"a rule leads to mode {wrong[0]}; there are {len(self.after)} modes"
+                )
+
+    def table(self) -> NDArray[np.int64]:
+        """`[K + 1, 16]`: the choice after a mode (the first row: at the start) by what is seen."""
+        end = len(self.after)
+        return np.array(
+            [
+                [next(end if one.to is None else one.to for one in rules if one.holds(seen))
+                 for seen in range(16)]
+                for rules in (self.start, *self.after)
+            ],
+            np.int64,
+        )  # fmt: skip
+
+    def chooser(self, episodes: Episodes) -> Choose:
+        """See `Transition`."""
+        setting, worlds, table = episodes.setting, episodes.worlds, self.table()
+        if worlds.device == "cuda":
+            import torch
+
+            on_device = torch.from_numpy(table).cuda()
+            mode = torch.as_tensor(episodes.mode, device="cuda")
+
+            def choose_there(draws: NDArray[np.float64] | None) -> Any:
+                seen = torch.as_tensor(perceive(setting, worlds), device="cuda")
+                return on_device[(mode + 1).clamp(max=len(table) - 1), seen.long()]
+
+            return choose_there
+        return lambda draws: table[
+            np.minimum(episodes.mode + 1, len(table) - 1), perceive(setting, worlds)
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """The rules."""
+        return {
+            "start": [rule.to_json() for rule in self.start],
+            "after": [[rule.to_json() for rule in rules] for rules in self.after],
+        }
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """None."""
+        return {}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> "DecisionList":
+        """Read what `to_json` wrote."""
+
+        def read(rules: Sequence[dict[str, Any]]) -> tuple[Rule, ...]:
+            return tuple(
+                Rule(None if rule["to"] == END else int(rule["to"]), tuple(rule["when"]))
+                for rule in rules
+            )
+
+        return cls(read(values["start"]), tuple(read(rules) for rules in values["after"]))
+
+
+@dataclass(frozen=True)
+class NetworkTransition:
+    """The paper's network.
+
+    Attributes:
+        config: its settings.
+        size: rows and columns of the grid it sees.
+        modes: how many it chooses from.
+        arrays: its weights by name.
+    """
+
+    config: NetworkConfig
+    size: tuple[int, int]
+    modes: int
+    arrays: dict[str, NDArray[np.float32]]
+    kind: ClassVar[str] = "network"
+    is_random: ClassVar[bool] = True
+
+    def fits(self, size: tuple[int, int]) -> bool:
+        """Whether it can look at a world of this size."""
+        return self.config.inputs == "perceptions+mode" or size == self.size
+
+    def chooser(self, episodes: Episodes) -> Choose:
+        """See `Transition`."""
+        import torch
+
+        from pomp.machine.network import Ensemble, Shape, choose
+        from pomp.machine.views import Views
+
+        device = episodes.worlds.device
+        shape = Shape(self.config, *self.size, self.modes)
+        network = Ensemble(shape, [self.modes], device)
+        flat = torch.from_numpy(shape.pack(self.arrays))[None].to(device)
+        views = Views([episodes], self.config.inputs, members=1)
+
+        @torch.no_grad()
+        def choose_next(draws: NDArray[np.float64] | None) -> Any:
+            logits, _ = network(flat, views.look(), views.mode())
+            numbers = None if draws is None else torch.from_numpy(draws)[None].to(device)
+            return views.share(choose(logits, numbers))[0]
+
+        return choose_next
+
+    def to_json(self) -> dict[str, Any]:
+        """Its shape."""
+        return {"config": to_json(self.config), "size": list(self.size), "modes": self.modes}
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Its weights."""
+        return dict(self.arrays)
+
+    @classmethod
+    def from_parts(
+        cls, values: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> "NetworkTransition":
+        """Read what `to_json` and `to_arrays` wrote; the weights must fit."""
+        from pomp.machine.network import Shape
+
+        height, width = map(int, values["size"])
+        config = from_json(NetworkConfig, values["config"])
+        found = cls(config, (height, width), int(values["modes"]), arrays)
+        expected = dict(Shape(config, height, width, found.modes).parts)
+        for name in sorted(set(expected) | set(arrays)):
+            got = arrays[name].shape if name in arrays else "nothing"
+            if got != expected.get(name):
+                raise DataFileError(
+                    f"its network should have {name} of {expected.get(name)}, got {got}"
+                )
+        return found
