@@ -227,8 +227,9 @@ def _weight(parts: dict[str, Tensor], name: str) -> Tensor:
     weight, scale = parts[f"{name}.weight"], parts.get(f"{name}.scale")
     if scale is None:
         return weight
-    length = weight.flatten(2).norm(dim=2)
-    return weight * (scale / length).view(*length.shape, *[1] * (weight.dim() - 2))
+    rows = weight.flatten(0, 1)
+    lengths = scale.view(-1, *[1] * (rows.dim() - 1))
+    return torch._weight_norm(rows, lengths, 0).view(weight.shape)
 
 
 def _linear(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:

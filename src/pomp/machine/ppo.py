@@ -48,6 +48,10 @@ class Steps:
         members = torch.arange(len(rows), device=rows.device).unsqueeze(1)
         return Steps(*(part[members, rows] for part in vars(self).values()))
 
+    def cut(self, first: int, last: int) -> "Steps":
+        """Steps `first` to `last - 1` of every member; views."""
+        return Steps(*(part[:, first:last] for part in vars(self).values()))
+
 
 def advantages_of(
     rewards: Tensor, values: Tensor, ended: Tensor, last: Tensor, discount: float, trace: float
@@ -129,8 +133,10 @@ class Learner:
         share = 1.0 - update / config.updates if config.decay else 1.0
         told = []
         for order in orders:
-            for rows in order.split(config.minibatch, dim=1):
-                told.append(self._descend(steps.take(rows), share))
+            shuffled = steps.take(order)
+            for first in range(0, config.rollout, config.minibatch):
+                part = shuffled.cut(first, first + config.minibatch)
+                told.append(self._descend(part, share))
         return torch.stack(told).mean(dim=0)
 
     def _descend(self, part: Steps, share: float) -> Tensor:
@@ -145,14 +151,15 @@ class Learner:
 
     @torch.no_grad()
     def _follow(self, gradient: Tensor, share: float) -> None:
-        """One step of Adam."""
+        """One step of Adam; its corrections for the first steps are in the rate and the epsilon."""
         self.count += 1
         slow, slower = _BETAS
         self._first.lerp_(gradient, 1 - slow)
         self._second.mul_(slower).addcmul_(gradient, gradient, value=1 - slower)
-        spread = (self._second / (1 - slower**self.count)).sqrt_().add_(self.config.adam_epsilon)
-        rates = self._rates * (share / (1 - slow**self.count))
-        self.flat.sub_(rates * self._first / spread)
+        right = (1 - slower**self.count) ** 0.5
+        spread = self._second.sqrt().add_(self.config.adam_epsilon * right)
+        rates = self._rates * (share * right / (1 - slow**self.count))
+        self.flat.addcdiv_(self._first * rates, spread, value=-1)
 
     def to_arrays(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
