@@ -10,8 +10,12 @@ _METHODS = {
     "cem-diversity": ("table1", "CEM+diversity"),
     "leaps": ("table1", "LEAPS"),
     "leaps-grid": ("table1", "LEAPS"),
+    "pomp": ("table1", "POMP"),
+    "drl": ("table1", "DRL"),
+    "psmp": ("table2", "PSMP"),
+    "random": ("table2", "Random Transition"),
 }
-"""Methods that find one program, and where the paper has them; Karel-Long is in table 2."""
+"""Methods, and where the paper has them; Karel-Long is in table 2."""
 
 
 @cache

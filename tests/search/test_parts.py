@@ -7,7 +7,7 @@ import pytest
 
 import pomp
 from pomp.cli.main import main
-from pomp.cli.search import parse_seeds
+from pomp.cli.inputs import parse_seeds
 from pomp.configs import changed
 from pomp.dsl.vocabulary import LEAPS
 from pomp.embedding.space import Embedding

@@ -1,13 +1,16 @@
 """What commands read and where they write: checked before anything is compiled or run."""
 
+import json
 import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from pomp.errors import ConfigError, OutputError
 
 MAX_BYTES = 1 << 20
+MOST_SEEDS = 10_000
 
 
 def read_program(argument: str) -> str:
@@ -96,3 +99,34 @@ def parse_options(texts: tuple[str, ...], example: str = "lag=off") -> dict[str,
             raise ConfigError(f"option {name} is given twice")
         options[name] = chosen
     return options
+
+
+def parse_seeds(text: str) -> list[int]:
+    """`3`, `0,2` or `0-4` -> numbers.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,18})(?:-(\d{1,18}))?\s*", part)
+        if not match:
+            raise ConfigError(f"seeds are a number, a list (0,3) or a range (0-4), got '{text}'")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not 0 <= last - first < MOST_SEEDS:
+            raise ConfigError(
+                f"a range of seeds goes up, at most {MOST_SEEDS} of them, got '{part}'"
+            )
+        seeds += range(first, last + 1)
+    if len(set(seeds)) < len(seeds):
+        raise ConfigError(f"a seed comes twice in '{text}'")
+    return seeds
+
+
+def read_value(text: str) -> Any:
+    """A number, true or false, or else the text itself."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, bool | int | float) else text

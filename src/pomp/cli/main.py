@@ -13,12 +13,14 @@ from pomp.cli.bench import Bench
 from pomp.cli.check import Check
 from pomp.cli.conformance import Conformance
 from pomp.cli.embedding import Embedding
+from pomp.cli.evaluate import Eval
 from pomp.cli.plot import Plot
 from pomp.cli.report import Report
 from pomp.cli.run import Run
 from pomp.cli.sample import Sample
 from pomp.cli.search import Search
 from pomp.cli.tasks import Tasks
+from pomp.cli.train import Train
 from pomp.errors import PompError
 from pomp.version import __version__
 
@@ -32,6 +34,8 @@ Command = (
     | Annotated[Conformance, subcommand("conformance")]
     | Annotated[Embedding, subcommand("embedding", description=_EMBEDDING)]
     | Annotated[Search, subcommand("search")]
+    | Annotated[Train, subcommand("train")]
+    | Annotated[Eval, subcommand("eval")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Plot, subcommand("plot", description=_PLOT)]
     | Annotated[Bench, subcommand("bench")]

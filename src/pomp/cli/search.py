@@ -1,7 +1,6 @@
 """`pomp search`."""
 
 import json
-import re
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from pomp.cli.inputs import parse_options
+from pomp.cli.inputs import parse_options, parse_seeds, read_value
 from pomp.cli.progress import Progress
 from pomp.cli.stopping import Stop, check_minutes, stopping
 from pomp.errors import ConfigError, OutputError
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from pomp.search.jobs import Job
 
 SAVE_SECONDS = 15.0
-MOST_SEEDS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +74,7 @@ class Search:
         else:
             folder.resume(batch)
         with stopping(self.minutes) as stop:
-            _advance(batch, folder, stop)
+            advance_search(batch, folder, stop)
         if not batch.is_finished:
             return self._stopped(batch, was_asked=stop.was_asked)
         folder.close()
@@ -90,7 +88,7 @@ class Search:
         if not self.tasks:
             raise ConfigError("name a task to search, as in 'pomp search UpNDown --out runs/up'")
         changes: dict[str, Any] = {
-            name: _read_value(text)
+            name: read_value(text)
             for name, text in parse_options(self.set, "proposer.sigma=0.25").items()
         }
         if self.modes is not None:
@@ -149,10 +147,10 @@ def _is_empty(path: Path) -> bool:
         raise OutputError(f"cannot read '{path}': {error.strerror}") from error
 
 
-def _advance(batch: "Batch", folder: "SearchFolder", stop: Stop) -> None:
+def advance_search(batch: "Batch", folder: "SearchFolder", stop: Stop, label: str = "runs") -> None:
     """Step until all is done or a stop is asked for; checkpoints on the way and at the end."""
     total = sum(job.total_runs for job in batch.jobs)
-    progress = Progress("runs", total)
+    progress = Progress(label, total)
     began = saved = time.monotonic()
     try:
         while not batch.is_finished and not stop():
@@ -177,34 +175,3 @@ def _note_of(batch: "Batch", rate: float) -> str:
         return speed
     task, mode, score, text = best
     return f"{speed}, {task} mode {mode + 1}: {score:.3f} {text}"
-
-
-def parse_seeds(text: str) -> list[int]:
-    """`3`, `0,2` or `0-4` -> numbers.
-
-    Raises:
-        ConfigError: it is something else.
-    """
-    seeds: list[int] = []
-    for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d{1,18})(?:-(\d{1,18}))?\s*", part)
-        if not match:
-            raise ConfigError(f"seeds are a number, a list (0,3) or a range (0-4), got '{text}'")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if not 0 <= last - first < MOST_SEEDS:
-            raise ConfigError(
-                f"a range of seeds goes up, at most {MOST_SEEDS} of them, got '{part}'"
-            )
-        seeds += range(first, last + 1)
-    if len(set(seeds)) < len(seeds):
-        raise ConfigError(f"a seed comes twice in '{text}'")
-    return seeds
-
-
-def _read_value(text: str) -> Any:
-    """A number, true or false, or else the text itself."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, bool | int | float) else text

@@ -1,7 +1,7 @@
 """What a machine is worth: episodes on many worlds at once, sampled or exact."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any
 
@@ -14,7 +14,6 @@ from pomp.karel.lanes import BY_CHOICE
 from pomp.karel.world import WorldBatch
 from pomp.machine.episodes import Episodes
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.transitions import Choose
 from pomp.streams import Purpose, draw_units, open_streams
 from pomp.tasks.engine import draw_starts, enumerate_starts
 from pomp.tasks.task import Setting
@@ -36,6 +35,7 @@ class Evaluation:
         programs: `[N]` modes that ran (an end counts as one step, but runs none).
         actions: `[N]` primitive actions.
         ended: `[N]` bool: the machine chose to end; else it was stopped at its limit.
+        paths: `[N, T]` int16: what was chosen, step by step; -1 behind the end.
         weights: `[N]` probabilities of the starts, or None: all alike.
     """
 
@@ -44,6 +44,7 @@ class Evaluation:
     programs: NDArray[np.int64]
     actions: NDArray[np.int64]
     ended: NDArray[np.bool_]
+    paths: NDArray[np.int16]
     weights: NDArray[np.float64] | None = None
 
     @property
@@ -64,6 +65,14 @@ class Evaluation:
         if self.weights is not None:
             return self.mean, self.mean
         return bootstrap(self.returns)
+
+    def transitions(self, modes: int) -> NDArray[np.int64]:
+        """`[K + 1, K + 1]`: how often a choice (column) came after a mode (row, first: start)."""
+        before = np.concatenate([np.full((len(self.paths), 1), -1), self.paths[:, :-1]], axis=1)
+        counts = np.zeros((modes + 1, modes + 1), np.int64)
+        happened = self.paths >= 0
+        np.add.at(counts, (before[happened] + 1, self.paths[happened]), 1)
+        return counts
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
@@ -136,9 +145,7 @@ def evaluate_exactly(machine: ProgramMachine, *, scale: int = 1) -> Evaluation:
             "gives an exact return; leave out --exact"
         )
     weights = np.array([float(start.probability) for start in starts])
-    return Evaluation(
-        found.setting, found.returns, found.programs, found.actions, found.ended, weights
-    )
+    return replace(found, weights=weights)
 
 
 def play(
@@ -149,23 +156,17 @@ def play(
 ) -> Evaluation:
     """One episode in every world, in place; without streams the likeliest choices are taken."""
     running = machine.episodes(setting, worlds)
-    play_out([running], [machine.transition.chooser(running)], streams)
-    return Evaluation(setting, *outcomes(running))
-
-
-def play_out(
-    batches: Sequence[Episodes], choosers: Sequence[Choose], streams: NDArray[np.uint64] | None
-) -> None:
-    """Step all episodes until each has ended; the streams are those of all batches' worlds."""
-    edges = np.cumsum([0, *(len(batch) for batch in batches)])
-    ahead, place = np.empty((0, edges[-1])), 0
-    while not all(np.all(to_host(batch.ending)) for batch in batches):
+    choose, steps = machine.transition.chooser(running), list[NDArray[np.int16]]()
+    ahead, place = np.empty((0, len(worlds))), 0
+    while not (is_over := to_host(running.ending) != 0).all():
         if streams is not None and place == len(ahead):
             ahead, place = draw_units(streams, _AHEAD), 0
-        for number, (batch, choose) in enumerate(zip(batches, choosers, strict=True)):
-            draws = None if streams is None else ahead[place, edges[number] : edges[number + 1]]
-            batch.step(choose(draws))
+        choices = choose(None if streams is None else ahead[place])
+        running.step(choices)
+        steps.append(np.where(is_over, -1, to_host(choices)).astype(np.int16))
         place += 1
+    returns, programs, actions, ended = outcomes(running)
+    return Evaluation(setting, returns, programs, actions, ended, np.stack(steps, axis=1))
 
 
 def outcomes(batch: Episodes) -> tuple[NDArray[Any], ...]:

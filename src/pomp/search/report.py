@@ -13,6 +13,7 @@ from pomp.published import published
 from pomp.search.folder import find_jobs, read_modes, read_records
 from pomp.search.jobs import RunRecord
 from pomp.search.lists import ONE_EXECUTION
+from pomp.search.methods import SEVERAL
 from pomp.streams import Purpose
 from pomp.tasks.catalog import find_task
 from pomp.tasks.engine import draw_starts
@@ -57,7 +58,7 @@ def report(folders: Sequence[Path], starts: int = EVALUATION_STARTS) -> dict[str
             task: {
                 **_summary([job["return"] for job in jobs]),
                 "best_of_runs": _summary([job["best_of_runs"] for job in jobs]),
-                "published": published(method, task),
+                "published": None if method in SEVERAL else published(method, task),
                 "jobs": jobs,
             }
             for task, jobs in sorted(tasks.items())

@@ -1,0 +1,79 @@
+"""`pomp eval`."""
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from tyro.conf import Positional, arg
+
+from pomp.errors import ConfigError
+
+_MOST_EPISODES = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Eval:
+    """Play episodes of a machine and print what they are worth."""
+
+    machine: Annotated[Positional[str], arg(metavar="MACHINE|zoo:TASK")]
+    """A machine's folder, or one that comes with the package."""
+    episodes: int | None = None
+    """How many; without it 100 for a Karel-Long task, else 32."""
+    seed: int = 0
+    """Of the starts and the choices; they are drawn for evaluation alone."""
+    scale: int = 1
+    """How many times longer the task is than in training: 1, 2, 4, 8 or 16."""
+    greedy: bool = False
+    """Take the likeliest choice instead of drawing one."""
+    exact: bool = False
+    """All starts, weighted with their probabilities, and the likeliest choices."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where it runs."""
+    json: bool = False
+    """Print one JSON document."""
+
+    def run(self) -> int:
+        """Evaluate, then print."""
+        if self.episodes is not None and not 1 <= self.episodes <= _MOST_EPISODES:
+            raise ConfigError(f"--episodes must be from 1 to {_MOST_EPISODES:,}")
+        if self.seed < 0:
+            raise ConfigError(f"--seed must not be negative, got {self.seed}")
+        if self.exact and (self.episodes is not None or self.seed or self.device != "cpu"):
+            raise ConfigError("--exact takes every start once, on the CPU: no --episodes or --seed")
+        from pomp.machine.evaluate import evaluate, evaluate_exactly
+        from pomp.machine.zoo import find_machine
+
+        machine = find_machine(self.machine)
+        if self.exact:
+            found = evaluate_exactly(machine, scale=self.scale)
+        else:
+            found = evaluate(
+                machine,
+                episodes=self.episodes,
+                seed=self.seed,
+                scale=self.scale,
+                greedy=self.greedy,
+                device=self.device,
+            )
+        told = found.to_json()
+        print(json.dumps(told) if self.json else _text(machine.task, self.scale, told, self.exact))
+        return 0
+
+
+def _text(task: str, scale: int, told: dict[str, Any], is_exact: bool) -> str:
+    times = f" x{scale}" if scale > 1 else ""
+    low, high = told["interval"]
+    interval = "" if is_exact else f", 95 % interval {low:.4f} to {high:.4f}"
+    kind = "exact return" if is_exact else "mean return"
+    stopped = told["endings"]["at the limit"]
+    lines = [
+        f"{task}{times}: {kind} {told['mean']:.6f} ({told['fraction']:.1%} of the ceiling "
+        f"{told['ceiling']:g})",
+        f"{told['episodes']} episodes: std {told['std']:.4f}{interval}; "
+        f"{told['programs']:.1f} programs and {told['actions']:.1f} actions on average",
+    ]
+    if stopped:
+        lines.append(
+            f"{stopped} of them never chose to end and were stopped at the limit of programs"
+        )
+    return "\n".join(lines)

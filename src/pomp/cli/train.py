@@ -1,0 +1,214 @@
+"""`pomp train`."""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from pomp.cli.inputs import parse_options, parse_seeds, read_value
+from pomp.cli.progress import Progress
+from pomp.cli.search import SAVE_SECONDS, advance_search
+from pomp.cli.stopping import Stop, check_minutes, stopping
+from pomp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pomp.machine.plan import Plan
+    from pomp.machine.run import Group, TrainingRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """Learn a machine: search its modes, learn its transitions, evaluate it. Ctrl-C saves."""
+
+    tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")]
+    """One or more tasks."""
+    out: str
+    """The training's folder; a new one unless --resume is given."""
+    seeds: str = "0"
+    """One number, a list (0,3) or a range (0-4)."""
+    preset: Literal["paper", "code", "best"] = "best"
+    """Whose settings."""
+    method: str | None = None
+    """What searches the modes: pomp, pomp-program-space, cem-xm, cem-diversity-topk or
+    cem-diversity-xm; without it the preset's."""
+    modes: str | None = None
+    """Modes found before: a search's folder, a modes.json, or a file with a program per line."""
+    learning_rates: str | None = None
+    """Learning rates to try, as in 1e-2,1e-3,1e-4; the best by validation is kept."""
+    set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
+    """Change a setting, as in ppo.entropy=0.1 or search.mode.runs=5; may be given several times."""
+    variant: str | None = None
+    """The tasks' variant; without it each task's default."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where it runs."""
+    resume: bool = False
+    """Go on with the training in the folder."""
+    minutes: float | None = None
+    """Stop after so many minutes, saved, to be resumed."""
+    json: bool = False
+    """Print one JSON document."""
+
+    def run(self) -> int:
+        """All stages, each from where it was left."""
+        check_minutes(self.minutes)
+        plan = self._plan()
+        from pomp._cuda import check_device
+        from pomp.folders import check_new
+        from pomp.machine.run import TrainingRun
+
+        check_device(self.device)
+        training = TrainingRun(Path(self.out), plan, self.device)
+        if not self.resume:
+            check_new(training.path)
+            training.begin()
+        elif training.check():
+            return self._report(training, "was finished before")
+        with stopping(self.minutes) as stop:
+            is_finished = _search(training, stop) and self._learn(training, stop)
+        if is_finished:
+            return self._report(training, "finished")
+        if self.json:
+            print(json.dumps({"finished": False}))
+        else:
+            print("stopped; go on with --resume and the same settings")
+        return 130 if stop.was_asked else 0
+
+    def _plan(self) -> "Plan":
+        from pomp.machine.plan import make_plan
+        from pomp.tasks.catalog import find_task
+
+        if not self.tasks:
+            raise ConfigError("name a task to train, as in 'pomp train UpNDown --out runs/up'")
+        settings = [find_task(name).configure(self.variant) for name in self.tasks]
+        names = [setting.task.name for setting in settings]
+        if len(set(names)) < len(names):
+            raise ConfigError("a task is named twice")
+        seeds = parse_seeds(self.seeds)
+        given = _read_given(Path(self.modes), names, seeds) if self.modes else None
+        changes = {
+            name: read_value(text)
+            for name, text in parse_options(self.set, "ppo.entropy=0.1").items()
+        }
+        rates = _parse_rates(self.learning_rates) if self.learning_rates else ()
+        return make_plan(settings, seeds, self.preset, self.method, changes, rates, given)
+
+    def _learn(self, training: "TrainingRun", stop: Stop) -> bool:
+        """Stages 3 and 4; whether they came to their end."""
+        groups = training.open_groups()
+        for number, group in enumerate(groups):
+            label = f"transitions {number + 1}/{len(groups)}" if len(groups) > 1 else "transitions"
+            _advance(group, f"stage 3/4 {label}", stop)
+            if not group.training.is_finished:
+                training.write_metrics(groups)
+                return False
+        progress = Progress("stage 4/4 evaluation", len(self.tasks))
+        training.finish(groups, progress.step)
+        progress.close()
+        return True
+
+    def _report(self, training: "TrainingRun", how: str) -> int:
+        from pomp.machine.run import SUMMARY_FILE
+
+        summary = json.loads((training.path / SUMMARY_FILE).read_text())
+        if self.json:
+            print(json.dumps({"finished": True, **summary}))
+            return 0
+        print(f"{self.out}: {how}")
+        for task, row in summary["tasks"].items():
+            best = max(row["machines"], key=lambda one: (one["validation"] or 0.0, -one["seed"]))
+            folder = training.path / task / f"seed{best['seed']}"
+            print(f"\n{task}, seed {best['seed']}: {folder}")
+            print((folder / "machine.txt").read_text().rstrip())
+        print()
+        _print_table(summary["tasks"])
+        return 0
+
+
+def _print_table(tasks: dict[str, Any]) -> None:
+    for task, row in tasks.items():
+        paper = row["published"]
+        beside = f"; paper {paper['mean']:.2f} ± {paper['std']:.2f}" if paper else ""
+        spread = f" ± {row['std']:.3f} over {row['seeds']} seeds" if row["seeds"] > 1 else ""
+        share = row["mean"] / row["ceiling"]
+        print(f"{task}: {share:.0%} of the ceiling {row['ceiling']:g}{beside}")
+        print(f"return={row['mean']:.3f}{spread}")
+
+
+def _search(training: "TrainingRun", stop: Stop) -> bool:
+    """Stage 2; whether it came to its end."""
+    if not training.needs_search():
+        return True
+    batch = training.open_search()
+    advance_search(batch, training.search, stop, "stage 2/4 search")
+    if batch.is_finished:
+        training.search.close()
+    return batch.is_finished
+
+
+def _advance(group: "Group", label: str, stop: Stop) -> None:
+    """Update until the ensemble is finished or a stop is asked for, with checkpoints."""
+    training = group.training
+    total = training.config.ppo.updates
+    progress = Progress(label, len(training.members))
+    began, before, saved = time.monotonic(), training.update, time.monotonic()
+
+    def note() -> str:
+        done = (training.update - before) * training.config.ppo.rollout * len(training.members)
+        rate = done / max(time.monotonic() - began, 1e-9)
+        scores = [kept.score for kept in training.kept if kept.score is not None]
+        best = f", best validation {max(scores):.3f}" if scores else ""
+        return f"{rate:,.0f} steps/s{best}"
+
+    try:
+        while not training.is_finished and not stop():
+            group.advance()
+            finished = sum(when is not None for when in training.finished_at)
+            progress.share(finished, training.update / total, note)
+            if time.monotonic() - saved > SAVE_SECONDS:
+                group.save()
+                saved = time.monotonic()
+    finally:
+        progress.close()
+    group.save()
+
+
+def _parse_rates(text: str) -> tuple[float, ...]:
+    try:
+        rates = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        rates = ()
+    if not rates or not all(0 < rate < 1e3 for rate in rates) or len(set(rates)) < len(rates):
+        raise ConfigError(f"learning rates are numbers, as in 1e-2,1e-3, got '{text}'")
+    return rates
+
+
+def _read_given(
+    path: Path, tasks: list[str], seeds: list[int]
+) -> dict[tuple[str, int], tuple[str, ...]]:
+    """Modes of a search's folder or of one file, for every task and seed."""
+    from pomp.dsl.parser import parse
+    from pomp.search.folder import MODES_FILE, read_modes
+
+    def programs(file: Path) -> tuple[str, ...]:
+        return tuple(mode["program"] for mode in read_modes(file)["modes"])
+
+    if path.is_dir() and not (path / MODES_FILE).is_file():
+        return {
+            (task, seed): programs(path / task / f"seed{seed}") for task in tasks for seed in seeds
+        }
+    if path.is_dir() or path.suffix == ".json":
+        modes = programs(path)
+    else:
+        try:
+            lines = path.read_text().splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"'{path}' cannot be read as a file of programs") from error
+        modes = tuple(line.strip() for line in lines if line.strip())
+        for line in modes:
+            parse(line)
+    if not modes:
+        raise ConfigError(f"'{path}' holds no programs")
+    return {(task, seed): modes for task in tasks for seed in seeds}

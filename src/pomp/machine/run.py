@@ -1,0 +1,258 @@
+"""The folder of a training, and its stages: search, transitions, evaluation.
+
+`DIR/search/` is the search's folder. `DIR/<task>/seed<k>/` gets the machine (`machine/`), its
+programs as text, metrics, evaluation, a picture and an animation. `DIR/ensemble*.safetensors` are
+the checkpoints of what is in progress.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pomp._numba import thread_count
+from pomp.embedding.files import read_arrays, write_arrays
+from pomp.errors import DataFileError
+from pomp.folders import begin_run, check_config, remove_drafts, write_text
+from pomp.karel.render import save_animation
+from pomp.machine.evaluate import EPISODES, Evaluation, play
+from pomp.machine.picture import describe, draw_machine, frames_of
+from pomp.machine.plan import Plan
+from pomp.machine.policy import ProgramMachine
+from pomp.machine.training import Member, Training
+from pomp.published import published
+from pomp.search.batch import Batch
+from pomp.search.folder import MODES_FILE, SearchFolder, read_modes
+from pomp.streams import Purpose, open_streams
+from pomp.tasks.engine import draw_starts
+from pomp.tasks.task import Setting
+from pomp.version import __version__
+
+SUMMARY_FILE, METRICS_FILE, EVALUATION_FILE = "summary.json", "metrics.jsonl", "evaluation.json"
+MACHINE_FOLDER = "machine"
+EVALUATION_SEED = 0
+
+
+@dataclass
+class Group:
+    """Members of one grid size, trained together.
+
+    Attributes:
+        training: the ensemble.
+        path: its checkpoint.
+        records: of every member, one per validation.
+    """
+
+    training: Training
+    path: Path
+    records: list[list[dict[str, Any]]]
+
+    def advance(self) -> None:
+        """One update of all members."""
+        for own, record in zip(self.records, self.training.step() or (), strict=False):
+            own.append(record)
+
+    def save(self) -> None:
+        """Write the checkpoint."""
+        arrays, values = self.training.to_arrays()
+        write_arrays(self.path, arrays, {**values, "records": self.records})
+
+    def restore(self) -> None:
+        """Go on from the checkpoint, if there is one.
+
+        Raises:
+            DataFileError: it is damaged.
+        """
+        remove_drafts(self.path.parent, self.path.name)
+        if not self.path.exists():
+            return
+        try:
+            arrays, values = read_arrays(self.path, "training checkpoint")
+            self.training.restore(arrays, values)
+            self.records = [list(own) for own in values["records"]]
+        except (DataFileError, KeyError, ValueError, TypeError, IndexError) as error:
+            what = f"'{self.path}' is damaged, or no checkpoint of this training"
+            raise DataFileError(f"{what}; delete it to begin this stage anew") from error
+
+
+class TrainingRun:
+    """A training in its folder.
+
+    Attributes:
+        path: the folder.
+        plan: what was asked for.
+        device: cpu or cuda.
+    """
+
+    def __init__(self, path: Path, plan: Plan, device: str) -> None:
+        self.path, self.plan, self.device = path, plan, device
+        self.search = SearchFolder(path / "search", plan.jobs(), device)
+
+    def describe(self) -> dict[str, Any]:
+        """The config a resumed training must have, too."""
+        threads = thread_count() if self.device == "cpu" else None
+        made_by = {"pomp": __version__, "device": self.device, "threads": threads}
+        return {**made_by, **self.plan.describe()}
+
+    def begin(self) -> None:
+        """Make the folder.
+
+        Raises:
+            OutputError: it exists, or cannot be made.
+        """
+        begin_run(self.path, self.describe())
+
+    def check(self) -> bool:
+        """Make sure that it was begun with this plan; returns whether it is finished."""
+        check_config(self.path, self.describe())
+        return (self.path / SUMMARY_FILE).is_file()
+
+    def folder_of(self, setting: Setting, seed: int) -> Path:
+        """Where one machine goes."""
+        return self.path / setting.task.name / f"seed{seed}"
+
+    # Stage 2: modes
+
+    def needs_search(self) -> bool:
+        """Whether modes are still to be found."""
+        jobs = self.search.jobs
+        return any(not (self.search.of(job) / MODES_FILE).is_file() for job in jobs)
+
+    def open_search(self) -> Batch:
+        """The search, new or as it was left."""
+        batch = Batch(self.search.jobs, device=self.device)
+        if self.search.path.is_dir() and any(self.search.path.iterdir()):
+            self.search.check()
+            self.search.resume(batch)
+        else:
+            if self.search.path.is_dir():
+                self.search.path.rmdir()
+            self.search.begin()
+        return batch
+
+    def modes_of(self, setting: Setting, seed: int) -> tuple[str, ...]:
+        """The modes of a task and seed, given or found."""
+        key = (setting.task.name, seed)
+        if key in self.plan.given:
+            return self.plan.given[key]
+        job = next(job for job in self.search.jobs if (job.setting.task.name, job.seed) == key)
+        return tuple(mode["program"] for mode in read_modes(self.search.of(job))["modes"])
+
+    # Stage 3: transitions
+
+    def open_groups(self) -> list[Group]:
+        """The ensembles, new or as they were left: one for each grid size."""
+        sizes: dict[tuple[int, int], list[Member]] = {}
+        for setting in self.plan.settings:
+            for seed in self.plan.seeds:
+                modes = self.modes_of(setting, seed)
+                for rate in self.plan.rates:
+                    member = Member(setting, modes, seed, rate)
+                    sizes.setdefault((setting.height, setting.width), []).append(member)
+        groups = []
+        for (height, width), members in sizes.items():
+            training = Training(members, self.plan.machine, self.device)
+            path = self.path / f"ensemble{height}x{width}.safetensors"
+            group = Group(training, path, [[] for _ in members])
+            group.restore()
+            groups.append(group)
+        return groups
+
+    def write_metrics(self, groups: list[Group]) -> None:
+        """A line for each validation, in the folder of its machine."""
+        for setting in self.plan.settings:
+            for seed in self.plan.seeds:
+                lines = [
+                    json.dumps({"learning_rate": member.learning_rate, **record})
+                    for group in groups
+                    for member, own in zip(group.training.members, group.records, strict=True)
+                    if (member.setting.task.name, member.seed) == (setting.task.name, seed)
+                    for record in own
+                ]
+                folder = self.folder_of(setting, seed)
+                folder.mkdir(parents=True, exist_ok=True)
+                write_text(folder / METRICS_FILE, "".join(line + "\n" for line in lines))
+
+    # Stage 4: evaluation
+
+    def finish(self, groups: list[Group], show: Callable[[str], None]) -> dict[str, Any]:
+        """Evaluate the best machine of every task and seed; write everything; sum up."""
+        self.write_metrics(groups)
+        rows = []
+        for setting in self.plan.settings:
+            for seed in self.plan.seeds:
+                show(f"{setting.task.name}, seed {seed}")
+                rows.append(self._finish_one(groups, setting, seed))
+        summary = _sum_up(rows)
+        write_text(self.path / SUMMARY_FILE, json.dumps(summary, indent=1) + "\n")
+        for group in groups:
+            group.path.unlink(missing_ok=True)
+        return summary
+
+    def _finish_one(self, groups: list[Group], setting: Setting, seed: int) -> dict[str, Any]:
+        found = [
+            (group.training.kept[index].score, -index, group, index)
+            for group in groups
+            for index, member in enumerate(group.training.members)
+            if (member.setting.task.name, member.seed) == (setting.task.name, seed)
+        ]
+        score, _, group, index = max(
+            found, key=lambda one: (one[0] is not None, one[0] or 0.0, one[1])
+        )
+        training = group.training
+        provenance = {
+            "pomp": __version__,
+            "preset": self.plan.preset,
+            "seed": seed,
+            "learning_rate": training.members[index].learning_rate,
+            "validation": score,
+            "steps": training.update * training.config.ppo.rollout,
+            "search": self.plan.searches[0].method if self.plan.searches else "given",
+        }
+        machine = training.machine(index, provenance)
+        result, starts = evaluate_once(machine, EVALUATION_SEED)
+        self._write(self.folder_of(setting, seed), machine, result, starts)
+        row = {"task": setting.task.name, "seed": seed, "validation": score, **result.to_json()}
+        return {name: value for name, value in row.items() if name != "returns"}
+
+    def _write(
+        self, folder: Path, machine: ProgramMachine, result: Evaluation, starts: Any
+    ) -> None:
+        machine.save(folder / MACHINE_FOLDER)
+        write_text(folder / "programs.txt", "".join(f"{mode}\n" for mode in machine.modes))
+        write_text(folder / "machine.txt", describe(machine, result) + "\n")
+        write_text(folder / "machine.svg", draw_machine(machine, result))
+        write_text(folder / EVALUATION_FILE, json.dumps(result.to_json(), indent=1) + "\n")
+        save_animation(frames_of(machine, result, starts), folder / "episode.gif")
+
+
+def evaluate_once(machine: ProgramMachine, seed: int) -> tuple[Evaluation, Any]:
+    """An evaluation as the paper's tables have it, and the worlds it began in."""
+    setting = machine.configure()
+    count = EPISODES.get(setting.task.suite, 100)
+    worlds = draw_starts(setting, count, seed)
+    starts = worlds.copy()
+    draws = open_streams(Purpose.EVALUATION, seed, 1, worlds=count)
+    return play(machine, setting, worlds, draws), starts
+
+
+def _sum_up(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    tasks: dict[str, Any] = {}
+    for row in rows:
+        tasks.setdefault(row["task"], []).append(row)
+    return {
+        "tasks": {
+            task: {
+                "mean": float(np.mean([row["mean"] for row in own])),
+                "std": float(np.std([row["mean"] for row in own])),
+                "seeds": len(own),
+                "ceiling": own[0]["ceiling"],
+                "published": published("pomp", task),
+                "machines": own,
+            }
+            for task, own in tasks.items()
+        }
+    }

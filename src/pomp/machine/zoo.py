@@ -1,0 +1,36 @@
+"""The machines that come with the package, one per task, and machines in folders."""
+
+from pathlib import Path
+
+from pomp.errors import DataFileError, UnknownNameError
+from pomp.machine.policy import MACHINE_FILE, ProgramMachine
+from pomp.tasks.catalog import TASKS
+
+ZOO = Path(__file__).with_name("zoo_machines")
+PREFIX = "zoo:"
+
+
+def zoo_tasks() -> list[str]:
+    """Tasks with a machine in the zoo, in the catalog's order."""
+    return [task.name for task in TASKS if (ZOO / task.name / MACHINE_FILE).is_file()]
+
+
+def find_machine(name: str) -> ProgramMachine:
+    """A machine by its folder, by `zoo:TASK`, or by a task's name.
+
+    Raises:
+        UnknownNameError: no such machine in the zoo.
+        DataFileError: no machine in the folder, or one that cannot be used.
+    """
+    named = {task.name.lower(): task.name for task in TASKS}
+    task = name.removeprefix(PREFIX).replace("-", "").lower()
+    if name.startswith(PREFIX) or (task in named and not Path(name).exists()):
+        if named.get(task) not in zoo_tasks():
+            raise UnknownNameError("machine of the zoo", name.removeprefix(PREFIX), zoo_tasks())
+        return ProgramMachine.load(ZOO / named[task])
+    if not Path(name).exists():
+        known = ", ".join(zoo_tasks()) or "none yet"
+        raise DataFileError(
+            f"'{name}' does not exist; expected a machine's folder or {PREFIX}TASK ({known})"
+        )
+    return ProgramMachine.load(name)
