@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pomp
-from pomp.cli.main import main
 from pomp.cli.inputs import parse_seeds
+from pomp.cli.main import main
 from pomp.configs import changed
 from pomp.dsl.vocabulary import LEAPS
 from pomp.embedding.space import Embedding

@@ -14,6 +14,7 @@ from pomp.cli.check import Check
 from pomp.cli.conformance import Conformance
 from pomp.cli.embedding import Embedding
 from pomp.cli.evaluate import Eval
+from pomp.cli.play import Play
 from pomp.cli.plot import Plot
 from pomp.cli.report import Report
 from pomp.cli.run import Run
@@ -36,6 +37,7 @@ Command = (
     | Annotated[Search, subcommand("search")]
     | Annotated[Train, subcommand("train")]
     | Annotated[Eval, subcommand("eval")]
+    | Annotated[Play, subcommand("play")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Plot, subcommand("plot", description=_PLOT)]
     | Annotated[Bench, subcommand("bench")]

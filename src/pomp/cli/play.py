@@ -1,13 +1,12 @@
 """`pomp play`: a machine, or a person, acts in the terminal.
 
-Three parts, in this order: the command; players, who turn keys and time into views; and what makes
-a view visible, a pure function that draws it and a terminal that shows it and is always restored.
+In this order: the command and its loop; the drawing, a pure function from a view to lines; and the
+terminal, which shows them and is restored whatever happens. What is told is `pomp.machine.story`'s.
 """
 
 import os
 import re
 import select
-import shutil
 import signal
 import sys
 import time
@@ -16,32 +15,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from tyro.conf import Positional, arg
 
 from pomp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pomp.machine.policy import ProgramMachine
-    from pomp.machine.story import Moment
+    from pomp.machine.story import Acting, Moment, View, Watching
     from pomp.tasks.task import Setting
 
-SLOWEST, FASTEST = 0.25, 1024.0  # actions per second
-_FRAME_SECONDS, _IDLE_SECONDS = 1 / 30, 0.1  # between frames; between looks at the terminal's size
 _ESCAPE_SECONDS = 0.05  # how long the rest of an arrow key may take
-_GAP, _LEAST_PANE = 3, 24  # columns beside the world
 _QUIT = ("q", "escape")
-_ACTIONS = {
-    "w": "move", "up": "move", "a": "turnLeft", "left": "turnLeft", "d": "turnRight",
-    "right": "turnRight", "p": "pickMarker", "o": "putMarker",
-}  # fmt: skip
-_ARROWS = {b"A": "up", b"B": "down", b"C": "right", b"D": "left"}
-_KEYS = re.compile(rb"\x1b[\[O][0-9;]*([A-Za-z~]?)|[\x00-\xff]", re.DOTALL)
-_CODES = {"agent": "1;32", "marker": "33", "wall": "2", "mark": "7", "title": "1", "dim": "2"}
-
-Span = tuple[str, str]
-"""Text, and a style: a name in `_CODES`, or empty."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,42 +45,309 @@ class Play:
     speed: float = 8.0
     """Actions per second."""
     manual: bool = False
-    """You act; a machine, if one is named (zoo:TASK or a folder), says what it would do."""
+    """You act; a machine, if one is named (zoo:TASK or a folder), says what it would choose."""
 
     def run(self) -> int:
         """Play until a key ends it, then print the return."""
         _check_terminal()
-        if not SLOWEST <= self.speed <= FASTEST:
-            raise ConfigError(f"--speed is {SLOWEST:g} to {FASTEST:g}, got {self.speed:g}")
         if self.seed < 0:
             raise ConfigError(f"--seed must not be negative, got {self.seed}")
-        player = self._acting() if self.manual else self._watching()
+        player: Player = self._acting() if self.manual else self._watching()
         with open_terminal() as terminal:
             _play(player, terminal)
-        print(player.summary())
+        print(_summarise(player))
         return 0
 
     def _watching(self) -> "Watching":
-        from pomp.machine.story import Story, lay_out, warm_up
+        from pomp.machine.story import Watching
         from pomp.machine.zoo import find_machine
 
         machine = find_machine(self.machine)
         setting = machine.configure(self.scale)
-        warm_up(machine, setting)
-        programs = [lay_out(mode)[0] for mode in machine.modes]
-
-        def begin(seed: int) -> "Iterator[Moment]":
-            return iter(Story(machine, setting, seed=seed, greedy=self.greedy))
-
-        how = "likeliest choices" if self.greedy else "drawn choices"
-        return Watching(_name(setting), how, setting.task.ceiling, programs, begin, self)
+        return Watching(machine, setting, self.seed, self.speed, greedy=self.greedy)
 
     def _acting(self) -> "Acting":
-        from pomp.machine.story import Sandbox, advise
+        from pomp.machine.story import Acting
+        from pomp.tasks.catalog import find_task
 
-        machine, setting = self._person()
-        sandbox = Sandbox(setting, self.seed)
-        return Acting(machine, setting, self.seed)
+        if self.machine.startswith("zoo:") or Path(self.machine).exists():
+            from pomp.machine.zoo import find_machine
 
-    def _person(self) -> "tuple[ProgramMachine | None, Setting]":
+            machine = find_machine(self.machine)
+            return Acting(machine.configure(self.scale), self.seed, machine)
+        if ":" in self.machine:
+            sys.path.insert(0, "")  # a task of your own may stand in the current folder
+        return Acting(find_task(self.machine).configure(scale=self.scale), self.seed)
+
+
+def _check_terminal() -> None:
+    """Refuse what cannot show frames and give keys."""
+    if sys.platform == "win32":
+        raise ConfigError("pomp play needs a POSIX terminal; on Windows use WSL")
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
+        raise ConfigError("pomp play needs a terminal for its input and output; see pomp run")
+    if os.environ.get("TERM") == "dumb":
+        raise ConfigError("this terminal (TERM=dumb) cannot place the cursor, as pomp play must")
+
+
+class Player(Protocol):
+    """What `pomp play` plays."""
+
+    seed: int
+    setting: "Setting"
+    moment: "Moment"
+
+    def view(self) -> "View":
+        """What is to be seen now."""
         ...
+
+    def press(self, key: str) -> None:
+        """Obey a key."""
+        ...
+
+    def pass_time(self, now: float) -> float:
+        """Do what is due by now, in seconds; says how long nothing will happen."""
+        ...
+
+
+def _play(player: Player, terminal: "Terminal") -> None:
+    while True:
+        wait = player.pass_time(time.monotonic())
+        terminal.show(draw(player.view(), *terminal.size()))
+        for key in terminal.keys(wait):
+            if key in _QUIT:
+                return
+            player.press(key)
+
+
+def _summarise(player: Player) -> str:
+    moment = player.moment
+    name = f"{player.setting.task.name} x{player.setting.scale}, seed {player.seed}"
+    done = "done" if moment.is_done else "not done"
+    ending = f"; {moment.ending}" if moment.ending else ""
+    return f"{name}: return {moment.worth:.6f} after {moment.actions} actions, {done}{ending}"
+
+
+# Drawing: a view as lines of styled text.
+
+Span = tuple[str, str]
+"""Text, and the name of a style or nothing."""
+
+_STYLES = {"agent": "1;32", "marker": "33", "wall": "34", "mark": "7", "title": "1", "dim": "2"}
+_ARROWS, _ON_MARKER = "^>v<", "nesw"
+_GAP, _LEAST_TEXT = 3, 24  # columns beside the world
+_FRAME_LINES = 4  # title, notice, a blank line, keys
+
+
+def draw(view: "View", columns: int, rows: int) -> list[list[Span]]:
+    """A frame that fits into so many columns and rows."""
+    height, width = len(view.world), len(view.world[0])
+    room = rows - _FRAME_LINES - len(view.status)
+    size = 2 if 2 * width + _GAP + _LEAST_TEXT <= columns else 1
+    has_text = size * width + _GAP + _LEAST_TEXT // 2 <= columns
+    widest = max(len(line) for line in (view.title, *view.status, view.keys))
+    beside = _GAP + max(len(line) + 2 for line in (view.heading, *view.text))
+    is_whole = max(widest, size * width + beside) <= columns and height <= room
+    notice = "" if is_whole else "too small to show all"
+    world = _draw_world(view, size, columns, max(room, 0))
+    body_rows = max(min(room, max(height, view.tallest + 1)), 0)
+    text = _draw_text(view, body_rows) if has_text else []
+    body = _beside(world, text, size * width + _GAP, body_rows)
+    lines: list[list[Span]] = [[(view.title, "title")], [(notice, "mark")], *body]
+    lines += [[]] * (room >= 0)
+    lines += [[(line, "")] for line in view.status]
+    lines.append([(view.keys, "dim")])
+    return [_cut(line, columns) for line in lines[:rows]]
+
+
+def _draw_world(view: "View", size: int, columns: int, rows: int) -> list[list[Span]]:
+    """The map, `size` columns a cell; of one that does not fit, the part around the agent."""
+    row, col = next(
+        (row, col)
+        for row, line in enumerate(view.world)
+        for col, sign in enumerate(line)
+        if sign in _ARROWS + _ON_MARKER
+    )
+    across = _window(col, columns // size, len(view.world[0]))
+    down = _window(row, rows, len(view.world))
+    return [
+        _join(_draw_cell(sign, view.under, size) for sign in line[across])
+        for line in view.world[down]
+    ]
+
+
+def _draw_cell(sign: str, under: int, size: int) -> Span:
+    """A cell; two columns wide, the agent stands beside the markers under it."""
+    if sign in _ARROWS + _ON_MARKER:
+        arrow = _ARROWS[(_ARROWS + _ON_MARKER).index(sign) % 4]
+        below = " " if not under else "m" if under == 1 else str(under) if under < 10 else "+"
+        return (sign if size == 1 else arrow + below, "agent")
+    if sign == "#":
+        return sign * size, "wall"
+    return sign.ljust(size), "dim" if sign == "." else "marker"
+
+
+def _draw_text(view: "View", rows: int) -> list[list[Span]]:
+    """The heading and as much of the text as fits, around the line in focus."""
+    shown = _window(view.focus or 0, max(rows - 1, 0), len(view.text))
+    lines = [(f"  {line}", "") for line in view.text[shown]]
+    if len(lines) > 2:
+        lines[0] = lines[0] if shown.start == 0 else ("  ...", "dim")
+        lines[-1] = lines[-1] if shown.stop >= len(view.text) else ("  ...", "dim")
+    if view.focus is not None and lines:
+        lines[view.focus - shown.start] = (f"> {view.text[view.focus]}", "mark")
+    return [[(view.heading, "title")], *([line] for line in lines)]
+
+
+def _window(focus: int, room: int, total: int) -> slice:
+    """The part of a whole that fits, with the focus in its middle as far as there is more."""
+    first = max(min(focus - room // 2, total - room), 0)
+    return slice(first, min(first + room, total))
+
+
+def _beside(
+    left: Sequence[list[Span]], right: Sequence[list[Span]], width: int, rows: int
+) -> list[list[Span]]:
+    """Two columns of lines as one; the left one is filled up to `width`."""
+    lines = []
+    for row in range(rows):
+        line = list(left[row]) if row < len(left) else []
+        used = sum(len(text) for text, _ in line)
+        line.append((" " * (width - used), ""))
+        lines.append(line + (right[row] if row < len(right) else []))
+    return lines
+
+
+def _join(spans: Iterator[Span]) -> list[Span]:
+    """Neighbours of one style become one."""
+    groups = groupby(spans, key=lambda span: span[1])
+    return [("".join(text for text, _ in group), style) for style, group in groups]
+
+
+def _cut(line: list[Span], columns: int) -> list[Span]:
+    kept, left = [], columns
+    for text, style in line:
+        kept.append((text[:left], style))
+        left -= len(kept[-1][0])
+    return [span for span in kept if span[0]]
+
+
+def paint(lines: Sequence[list[Span]], *, colours: bool) -> str:
+    """A frame as a terminal takes it: over the last one, each line cleared to its end."""
+    rows = []
+    for line in lines:
+        styled = (
+            f"\x1b[{_STYLES[style]}m{text}\x1b[m" if colours and style else text
+            for text, style in line
+        )
+        rows.append("".join(styled) + "\x1b[K")
+    return "\x1b[H" + "\r\n".join(rows) + "\x1b[J"
+
+
+# The terminal.
+
+_ENTER = "\x1b[?1049h\x1b[?25l\x1b[2J"  # the other screen, no cursor
+_LEAVE = "\x1b[m\x1b[?25h\x1b[?1049l"
+_SEQUENCE = re.compile(rb"\x1b[\[O][0-9;]*([A-Za-z~]?)|[\x00-\xff]")
+_UNFINISHED = re.compile(rb"\x1b([\[O][0-9;]*)?$")
+_NAMES = {b"A": "up", b"B": "down", b"C": "right", b"D": "left"}
+
+
+def split_keys(data: bytes) -> list[str]:
+    """What a terminal sends, as keys: arrows and escape by name, others in lower case."""
+    keys = []
+    for match in _SEQUENCE.finditer(data):
+        if match[1] is not None:
+            keys += [_NAMES[match[1]]] if match[1] in _NAMES else []
+        else:
+            keys.append("escape" if match[0] == b"\x1b" else match[0].decode("latin-1").lower())
+    return keys
+
+
+class Terminal:
+    """Shows frames on standard output, reads keys from standard input."""
+
+    def __init__(self) -> None:
+        self._input, self._output = sys.stdin.fileno(), sys.stdout.fileno()
+        self._colours = not os.environ.get("NO_COLOR")
+        self._shown = ""
+        self._before: list[Any] | None = None
+
+    def take(self) -> None:
+        """Get keys at once and unseen, and a screen of our own."""
+        import termios
+        import tty
+
+        self._before, self._shown = termios.tcgetattr(self._input), ""
+        tty.setcbreak(self._input)
+        self._write(_ENTER)
+
+    def give_back(self) -> None:
+        """Leave everything as it was."""
+        import termios
+
+        if self._before is not None:
+            try:
+                self._write(_LEAVE)
+            finally:
+                termios.tcsetattr(self._input, termios.TCSAFLUSH, self._before)
+                self._before = None
+
+    def size(self) -> tuple[int, int]:
+        """Columns and rows to draw on; the last column stays free, where cursors are stuck."""
+        columns, rows = os.get_terminal_size(self._output)
+        return (columns or 80) - 1, rows or 24
+
+    def show(self, lines: Sequence[list[Span]]) -> None:
+        """Show a frame, if it is not there already."""
+        frame = paint(lines, colours=self._colours)
+        if frame != self._shown:
+            self._write(frame)
+            self._shown = frame
+
+    def _write(self, text: str) -> None:
+        data = text.encode()
+        while data:
+            data = data[os.write(self._output, data) :]
+
+    def keys(self, seconds: float) -> list[str]:
+        """The keys pressed by now; waits so long for the first."""
+        if not self._is_ready(seconds):
+            return []
+        data = os.read(self._input, 1024)
+        while _UNFINISHED.search(data) and self._is_ready(_ESCAPE_SECONDS):
+            data += os.read(self._input, 1024)
+        return split_keys(data) if data else ["q"]  # no data: the terminal is gone
+
+    def _is_ready(self, seconds: float) -> bool:
+        return bool(select.select([self._input], [], [], seconds)[0])
+
+    def suspend(self, number: int, frame: FrameType | None) -> None:
+        """Handle Ctrl-Z: give the terminal back until the process goes on."""
+        self.give_back()
+        handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, handler)
+        self.take()
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+@contextmanager
+def open_terminal() -> Iterator[Terminal]:
+    """The terminal as a stage; restored at the end, after errors, Ctrl-C and SIGTERM."""
+    terminal = Terminal()
+    handlers: dict[int, Callable[..., None]] = {
+        signal.SIGTERM: _stop,
+        signal.SIGTSTP: terminal.suspend,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        terminal.take()
+        yield terminal
+    finally:
+        terminal.give_back()
+        for number, handler in before.items():
+            signal.signal(number, handler)

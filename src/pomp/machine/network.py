@@ -228,7 +228,7 @@ def _weight(parts: dict[str, Tensor], name: str) -> Tensor:
     if scale is None:
         return weight
     rows = weight.flatten(0, 1)
-    lengths = scale.view(-1, *[1] * (rows.dim() - 1))
+    lengths = scale.reshape(-1, *[1] * (rows.dim() - 1))
     return torch._weight_norm(rows, lengths, 0).view(weight.shape)
 
 

@@ -41,7 +41,7 @@ class Plan:
 
     def jobs(self) -> list[Job]:
         """The searches of stage 2."""
-        pairs = zip(self.settings, self.searches, strict=True)
+        pairs = zip(self.settings, self.searches, strict=not self.given)
         return [Job(setting, seed, config) for setting, config in pairs for seed in self.seeds]
 
     def describe(self) -> dict[str, Any]:
@@ -94,15 +94,15 @@ def make_plan(
         if name.startswith(SEARCH)
     }
     machine = configure_machine(preset, own)
+    name = method or (BEST_METHOD if preset == "best" else "pomp")
+    if name not in SEVERAL:
+        raise ConfigError(f"a machine needs several modes; {name} finds one (try {SEVERAL[0]})")
     if given and (of_search or method):
         raise ConfigError("the modes are given: there is no search whose settings could change")
     for setting in settings:
         missing = [seed for seed in seeds if given and (setting.task.name, seed) not in given]
         if missing:
             raise ConfigError(f"there are no modes of {setting.task.name} with seed {missing[0]}")
-    name = method or (BEST_METHOD if preset == "best" else "pomp")
-    if name not in SEVERAL:
-        raise ConfigError(f"a machine needs several modes; {name} finds one (try {SEVERAL[0]})")
     searches = () if given else tuple(configure(name, preset, one, of_search) for one in settings)
     tried = tuple(rates) or (machine.ppo.learning_rate,)
     return Plan(tuple(settings), tuple(seeds), searches, machine, tried, dict(given or {}), preset)

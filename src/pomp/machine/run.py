@@ -166,7 +166,7 @@ class TrainingRun:
         for setting in self.plan.settings:
             for seed in self.plan.seeds:
                 lines = [
-                    json.dumps({"learning_rate": member.learning_rate, **record})
+                    json.dumps({"learning_rate": member.learning_rate, **record}, sort_keys=True)
                     for group in groups
                     for member, own in zip(group.training.members, group.records, strict=True)
                     if (member.setting.task.name, member.seed) == (setting.task.name, seed)

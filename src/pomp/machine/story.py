@@ -1,6 +1,11 @@
-"""An episode told action by action, for those who watch: plain values, no terminal, no torch."""
+"""An episode told action by action, for those who watch or act: no terminal, no torch.
 
-from collections.abc import Iterator
+A story is what a machine does; a sandbox is what a person does. `Watching` and `Acting` turn keys
+and time into views of them, which `pomp play` draws.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -9,7 +14,8 @@ import numpy as np
 from pomp.dsl.bytecode import compile_programs
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
-from pomp.dsl.vocabulary import Action
+from pomp.dsl.vocabulary import ACTION_OF_TOKEN, Action
+from pomp.errors import ConfigError
 from pomp.karel.lanes import BY_CHOICE
 from pomp.karel.rules import COUNT, value
 from pomp.karel.world import WorldBatch
@@ -21,8 +27,20 @@ from pomp.tasks.record import record
 from pomp.tasks.rollout import act_on
 from pomp.tasks.task import Setting
 
-RECENT = 64
-"""Modes a moment remembers."""
+Runs = tuple[tuple[int, int], ...]
+"""Modes, each with how often it ran in a row."""
+
+RECENT = 24  # runs that a moment remembers
+SLOWEST, FASTEST = 0.25, 1024.0  # actions per second
+
+_FRAME_SECONDS, _IDLE_SECONDS = 1 / 30, 0.1  # between views, if something moves and if nothing does
+_LATE_SECONDS = 0.25  # of delay that are made up for
+_MODES_COLUMNS = 60  # for the latest modes
+_FACTORS = {"+": 2.0, "=": 2.0, "-": 0.5, "_": 0.5}  # of the speed
+_HANDS = {
+    "w": "move", "up": "move", "a": "turnLeft", "left": "turnLeft", "d": "turnRight",
+    "right": "turnRight", "p": "pickMarker", "o": "putMarker",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +57,7 @@ class Moment:
         reward: what that action earned.
         step: macro steps so far, this one included.
         mode: the mode that runs; the number of modes: the end; None before the first.
-        recent: the latest modes, this one last; not the end.
+        recent: the latest modes, each with how often it ran in a row, this one last; not the end.
         line: of the mode's program: the one that acted.
         is_last: the mode has ended with this moment.
         ending: how the episode has ended; empty while it goes on.
@@ -54,7 +72,7 @@ class Moment:
     reward: float = 0.0
     step: int = 0
     mode: int | None = None
-    recent: tuple[int, ...] = ()
+    recent: Runs = ()
     line: int | None = None
     is_last: bool = True
     ending: str = ""
@@ -78,7 +96,7 @@ class Scene:
             world=tuple(worlds.to_text().splitlines()),
             under=int(worlds.cells[0, worlds.pose[0] >> 2] & COUNT),
             actions=int(worlds.actions[0]),
-            worth=worth_of(self.setting, worlds),
+            worth=float(value(worlds.memory[0], self.setting.rules)),  # type: ignore[no-untyped-call]  # compiled
             is_done=bool(worlds.done[0]),
         )
 
@@ -91,28 +109,16 @@ class Sandbox(Scene):
         self.moments = [self.look()]
         self._before: list[WorldBatch] = []
 
-    def act(self, action: int) -> Moment:
-        """Perform one action, and remember it."""
+    def perform(self, action: int) -> None:
+        """Act, and remember what was before."""
         self._before.append(self.worlds.copy())
-        self.moments.append(super().act(action))
-        return self.moments[-1]
+        self.moments.append(self.act(action))
 
     def undo(self) -> None:
         """Take the latest action back; at the start nothing happens."""
         if self._before:
             self.worlds = self._before.pop()
             self.moments.pop()
-
-
-def worth_of(setting: Setting, worlds: WorldBatch) -> float:
-    """What the episode in the first world is worth now, to the bit as the engine has it."""
-    return float(value(worlds.memory[0], setting.rules))  # type: ignore[no-untyped-call] # compiled
-
-
-def advise(machine: ProgramMachine, setting: Setting, worlds: WorldBatch) -> int:
-    """The machine's likeliest choice if it began here; the number of modes: to end."""
-    running = machine.episodes(setting, worlds)
-    return int(machine.transition.chooser(running)(None)[0])
 
 
 def lay_out(program: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -132,24 +138,24 @@ def warm_up(machine: ProgramMachine, setting: Setting) -> None:
     scene.act(Action.TURN_LEFT)
 
 
+def _count_in(recent: Runs, mode: int) -> Runs:
+    """The latest modes with one more."""
+    if recent and recent[-1][0] == mode:
+        return (*recent[:-1], (mode, recent[-1][1] + 1))
+    return (*recent[1 - RECENT :], (mode, 1))
+
+
 class Story:
     """One episode of a machine: the one that `evaluate(machine, episodes=1, ...)` plays.
 
     Iterating gives the start, then a moment per action; one for a mode that does not act, and one
-    for an end without last words. Each story is told once.
+    for an end without last words. Each story is told once. The seed is that of the start and of the
+    choices, which are the likeliest if `greedy`, else drawn.
     """
 
     def __init__(
         self, machine: ProgramMachine, setting: Setting, *, seed: int = 0, greedy: bool = False
     ) -> None:
-        """Begin.
-
-        Args:
-            machine: who acts.
-            setting: its task, scale included.
-            seed: of the start and the choices.
-            greedy: take the likeliest choice instead of drawing one.
-        """
         self._machine, self._setting = machine, setting
         self._scene = Scene(setting, draw_starts(setting, 1, seed))
         self._running = machine.episodes(setting, self._scene.worlds.copy())
@@ -158,7 +164,7 @@ class Story:
         programs = (*machine.modes, LAST_WORDS)
         self._code = compile_programs(programs, source=True)
         self._lines = [lay_out(program)[1] for program in programs]
-        self._recent: tuple[int, ...] = ()
+        self._recent: Runs = ()
 
     def __iter__(self) -> Iterator[Moment]:
         yield self._scene.look()
@@ -172,7 +178,7 @@ class Story:
         self._running.step(np.array([choice], np.int64))
         ending = self._ending()
         if choice < len(self._machine.modes):
-            self._recent = (*self._recent[1 - RECENT :], choice)
+            self._recent = _count_in(self._recent, choice)
         about = partial(replace, mode=choice, recent=self._recent, step=int(self._running.taken[0]))
         acts = self._acts_of(choice)
         if not acts:
@@ -201,3 +207,194 @@ class Story:
         if self._running.ending[0] == BY_CHOICE:
             return "the machine chose to end"
         return f"stopped at the limit of {int(self._running.taken[0])} modes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """What a frame shows.
+
+    Attributes:
+        title: the first line.
+        world: rows of the map, as in `Map.to_text`.
+        under: markers under the agent.
+        heading: what stands above the text beside the world.
+        text: that text.
+        focus: the line of it to be marked, if any.
+        tallest: how many lines the text may come to have.
+        status: lines below the world, the most important first.
+        keys: the last line.
+    """
+
+    title: str
+    world: Sequence[str]
+    under: int
+    heading: str
+    text: Sequence[str]
+    focus: int | None
+    tallest: int
+    status: Sequence[str]
+    keys: str
+
+
+class Watching:
+    """A machine plays; keys stop, step and hurry it."""
+
+    def __init__(
+        self, machine: ProgramMachine, setting: Setting, seed: int, speed: float, *, greedy: bool
+    ) -> None:
+        if not SLOWEST <= speed <= FASTEST:
+            raise ConfigError(
+                f"the speed is {SLOWEST:g} to {FASTEST:g} actions a second, got {speed:g}"
+            )
+        warm_up(machine, setting)
+        self.machine, self.setting = machine, setting
+        self.speed, self.greedy, self.is_paused = speed, greedy, False
+        last_words = lay_out(LAST_WORDS)[0] if machine.episode.last_words else ()
+        self._programs = [*(lay_out(program)[0] for program in machine.modes), last_words]
+        self._begin(seed)
+
+    def _begin(self, seed: int) -> None:
+        self.seed, self._due = seed, math.inf
+        self._story = iter(Story(self.machine, self.setting, seed=seed, greedy=self.greedy))
+        self.moment = next(self._story)
+
+    def press(self, key: str) -> None:
+        """See `pomp.cli.play.Player`."""
+        if key == " ":
+            self.is_paused = not self.is_paused
+        elif key in (".", "right") and self.is_paused:
+            self._go_on()
+        elif key == "n":
+            self._go_on()
+            while not self.moment.is_last:
+                self._go_on()
+        elif key in _FACTORS:
+            self.speed = min(max(self.speed * _FACTORS[key], SLOWEST), FASTEST)
+        elif key in ("r", "s"):
+            self._begin(self.seed + (key == "s"))
+
+    def _go_on(self) -> None:
+        self.moment = next(self._story, self.moment)
+
+    def pass_time(self, now: float) -> float:
+        """See `pomp.cli.play.Player`."""
+        if self.is_paused or self.moment.ending:
+            self._due = math.inf
+            return _IDLE_SECONDS
+        self._due = min(max(self._due, now - _LATE_SECONDS), now + 1 / self.speed)
+        while self._due <= now:
+            self._go_on()
+            self._due += 1 / self.speed
+        return min(max(self._due - now, _FRAME_SECONDS), _IDLE_SECONDS)
+
+    def view(self) -> View:
+        """See `pomp.cli.play.Player`."""
+        moment, mode = self.moment, self.moment.mode
+        state = "ended" if moment.ending else "paused" if self.is_paused else "running"
+        how = "likeliest choices" if self.greedy else "drawn choices"
+        return View(
+            title=f"{_name(self.setting)}   seed {self.seed}   {how}   "
+            f"{self.speed:g} actions/s   {state}",
+            world=moment.world,
+            under=moment.under,
+            heading=self._heading(),
+            text=() if mode is None else self._programs[mode],
+            focus=moment.line,
+            tallest=max(map(len, self._programs)),
+            status=(
+                _return_line(moment, self.setting),
+                f"macro step {moment.step}   {_action_line(moment)}",
+                f"modes  {_modes_line(moment)}",
+                f"over: {moment.ending}" if moment.ending else "",
+            ),
+            keys="r again  s next seed  q quit"
+            if moment.ending
+            else "space pause  . step  n mode's end  + - speed  r again  s next seed  q quit",
+        )
+
+    def _heading(self) -> str:
+        mode, count = self.moment.mode, len(self.machine.modes)
+        if mode is None:
+            return "before the first mode"
+        if mode == count:
+            return "the end"
+        return f"mode {mode + 1} of {count}" + ("" if self.moment.action else ", did not act")
+
+
+class Acting:
+    """A person plays; what a machine would choose is said, if there is one."""
+
+    def __init__(self, setting: Setting, seed: int, machine: ProgramMachine | None = None) -> None:
+        self.setting, self.machine = setting, machine
+        Sandbox(setting, 0).perform(Action.TURN_LEFT)  # compiled before anything is shown
+        self._begin(seed)
+
+    def _begin(self, seed: int) -> None:
+        self.seed, self.sandbox = seed, Sandbox(self.setting, seed)
+        self._look()
+
+    def press(self, key: str) -> None:
+        """See `pomp.cli.play.Player`."""
+        if key in _HANDS:
+            self.sandbox.perform(ACTION_OF_TOKEN[_HANDS[key]])
+        elif key == "u":
+            self.sandbox.undo()
+        elif key in ("r", "s"):
+            self._begin(self.seed + (key == "s"))
+        self._look()
+
+    def _look(self) -> None:
+        """See what is there now, and ask the machine what it would do if it began here."""
+        self.moment, self._advice = self.sandbox.moments[-1], ""
+        if self.machine:
+            running = self.machine.episodes(self.setting, self.sandbox.worlds)
+            choice = int(self.machine.transition.chooser(running)(None)[0])
+            is_end = choice == len(self.machine.modes)
+            what = "end at once" if is_end else f"begin with mode {choice + 1}"
+            self._advice = f"from here the machine would {what}"
+
+    def pass_time(self, now: float) -> float:
+        """See `pomp.cli.play.Player`."""
+        return _IDLE_SECONDS
+
+    def view(self) -> View:
+        """See `pomp.cli.play.Player`."""
+        moment, acted = self.moment, self.sandbox.moments[1:]
+        rewards = [f"{one.actions:4d}  {one.action:<10} {one.reward:+.6f}" for one in acted]
+        return View(
+            title=f"{_name(self.setting)}   seed {self.seed}   you act",
+            world=moment.world,
+            under=moment.under,
+            heading="action and reward",
+            text=rewards,
+            focus=len(rewards) - 1 if rewards else None,
+            tallest=12,
+            status=(_return_line(moment, self.setting), _action_line(moment), self._advice),
+            keys="w move  a left  d right  p pick  o put  u undo  r again  s next seed  q quit",
+        )
+
+
+def _name(setting: Setting) -> str:
+    return f"{setting.task.name} ({setting.variant}) x{setting.scale}"
+
+
+def _return_line(moment: Moment, setting: Setting) -> str:
+    done = "the task is done" if moment.is_done else "the task is not done"
+    return f"return {moment.worth:.6f}   ceiling {setting.task.ceiling:.6f}   {done}"
+
+
+def _action_line(moment: Moment) -> str:
+    last = f"{moment.action} {moment.reward:+.6f}" if moment.action else "none"
+    return f"actions {moment.actions}   last {last}"
+
+
+def _modes_line(moment: Moment) -> str:
+    """The latest modes that fit on a line."""
+    is_end = moment.mode is not None and (not moment.recent or moment.mode != moment.recent[-1][0])
+    line, told = "end" if is_end else "", int(is_end)
+    for mode, times in reversed(moment.recent):
+        run = f"{mode + 1} x{times}" if times > 1 else f"{mode + 1}"
+        if len(line) + len(run) > _MODES_COLUMNS:
+            break
+        line, told = f"{run}  {line}", told + times
+    return (f"...  {line}" if told < moment.step else line).rstrip()

@@ -1,0 +1,167 @@
+"""`pomp bound`."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from pomp.cli.inputs import read_program
+from pomp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pomp.machine.bounds import Bound as Found
+    from pomp.machine.policy import ProgramMachine
+    from pomp.tasks.task import Setting
+
+MODES_FILE = "modes.json"
+MOST_WIDTH = 1_000_000
+_SIDES = {"exact": "", "lower": " or more", "upper": " or less"}
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a bound was asked for.
+
+    Attributes:
+        setting: the task.
+        modes: the programs.
+        cap: of one execution.
+        most_steps: macro steps of an episode.
+        machine: the machine they belong to, if any.
+    """
+
+    setting: "Setting"
+    modes: list[str]
+    cap: str
+    most_steps: int
+    machine: "ProgramMachine | None" = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """Say what the best transitions could earn from the modes of a machine or a search."""
+
+    modes: Annotated[Positional[str], arg(metavar="MACHINE|zoo:TASK|MODES")]
+    """A machine's folder, or one that comes with the package; a folder TASK/seedN of a search, or
+    its modes.json; or a text file with a program on each line."""
+    task: str | None = None
+    """The modes' task, for a text file."""
+    cap: str | None = None
+    """How long one execution may last: callsN or actionsN; without it the machine's, or
+    calls220."""
+    scale: int = 1
+    """How many times longer the task is: 1, 2, 4, 8 or 16."""
+    width: int = 20_000
+    """States a search keeps after each step (tasks without chance); more may find more."""
+    json: bool = False
+    """Print one JSON document."""
+
+    def run(self) -> int:
+        """Compute it, then print."""
+        if not 1 <= self.width <= MOST_WIDTH:
+            raise ConfigError(f"--width must be from 1 to {MOST_WIDTH:,}, got {self.width}")
+        given = self._given()
+        from pomp.machine.bounds import bound
+
+        found = bound(
+            given.setting, given.modes, given.cap, most_steps=given.most_steps, width=self.width
+        )
+        told = _summarise(given, found)
+        print(json.dumps(told) if self.json else _text(told))
+        return 0
+
+    def _given(self) -> _Given:
+        """Read the modes, wherever they are."""
+        path = Path(self.modes)
+        is_search = path.name == MODES_FILE or (path / MODES_FILE).is_file()
+        is_machine = path.is_dir() or path.suffix == ".json" or self.modes.startswith("zoo:")
+        if self.task is None:
+            return self._of_search(path) if is_search else self._of_machine()
+        if is_search or is_machine:
+            raise ConfigError(
+                f"--task goes with a file of programs; '{path}' has a task of its own"
+            )
+        return self._of_text(self.task)
+
+    def _of_machine(self) -> _Given:
+        from pomp.machine.zoo import find_machine
+
+        path = Path(self.modes)
+        if path.is_file() and path.suffix != ".json":
+            raise ConfigError(f"'{path}' is taken for a file of programs: add --task TASK")
+        machine = find_machine(self.modes)
+        setting, episode = machine.configure(self.scale), machine.episode
+        cap = self.cap or episode.cap
+        return _Given(setting, list(machine.modes), cap, episode.most_steps, machine)
+
+    def _of_text(self, task: str) -> _Given:
+        """A program on each line."""
+        from pomp.tasks.catalog import find_task
+
+        setting = find_task(task).configure(scale=self.scale)
+        modes = [line for line in read_program(self.modes).splitlines() if line.strip()]
+        if not modes:
+            raise ConfigError(f"'{self.modes}' holds no program; expected one on each line")
+        return self._alone(setting, modes)
+
+    def _of_search(self, path: Path) -> _Given:
+        """The modes of a search, in the variant of the task it had."""
+        from pomp.folders import CONFIG_FILE, read_config
+        from pomp.search.folder import read_modes
+        from pomp.tasks.catalog import find_task
+
+        found = read_modes(path)
+        folder = path if path.is_dir() else path.parent
+        config = read_config(folder) if (folder / CONFIG_FILE).is_file() else {}
+        task = find_task(config.get("task", found["task"]))
+        setting = task.configure(config.get("variant"), config.get("options"), scale=self.scale)
+        return self._alone(setting, [mode["program"] for mode in found["modes"]])
+
+    def _alone(self, setting: "Setting", modes: list[str]) -> _Given:
+        """Modes without a machine."""
+        from pomp.machine.config import EpisodeConfig
+
+        episode = EpisodeConfig()
+        return _Given(setting, modes, self.cap or episode.cap, episode.most_steps)
+
+
+def _summarise(given: _Given, found: "Found") -> dict[str, Any]:
+    setting = given.setting
+    told: dict[str, Any] = {
+        "task": setting.task.name,
+        "variant": setting.variant,
+        "scale": setting.scale,
+        "cap": given.cap,
+        "modes": given.modes,
+        "bound": found.value,
+        "exact": found.exact,
+        "side": found.side,
+        "ceiling": setting.task.ceiling,
+        "states": found.states,
+        "how": found.how,
+    }
+    if given.machine is not None:
+        from pomp.machine.evaluate import evaluate
+
+        evaluation = evaluate(given.machine, scale=setting.scale)
+        told["return"] = evaluation.mean
+        told["episodes"] = len(evaluation.returns)
+    return told
+
+
+def _text(told: dict[str, Any]) -> str:
+    times = f" x{told['scale']}" if told["scale"] > 1 else ""
+    kind = "exact" if told["exact"] else f"a {told['side']} bound of it"
+    lines = [
+        f"{told['task']}{times} ({told['variant']}, {told['cap']}), {len(told['modes'])} modes",
+        f"the best transitions earn {told['bound']:.6f}{_SIDES[told['side']]} ({kind}; "
+        f"{told['bound'] / told['ceiling']:.1%} of the ceiling {told['ceiling']:g})",
+        f"{told['states']:,} states; {told['how']}",
+    ]
+    if "return" in told:
+        lines.append(
+            f"the machine's transitions earn {told['return']:.6f} in {told['episodes']} episodes"
+        )
+    return "\n".join(lines)

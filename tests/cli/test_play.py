@@ -1,0 +1,441 @@
+"""`pomp play`: what it tells is exact, what it draws fits, and the terminal comes back."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tyro
+
+from pomp.cli.play import Play, draw, paint, split_keys
+from pomp.errors import ConfigError
+from pomp.machine.config import EpisodeConfig, NetworkConfig
+from pomp.machine.evaluate import evaluate
+from pomp.machine.network import Shape, draw_weights
+from pomp.machine.policy import ProgramMachine
+from pomp.machine.story import FASTEST, SLOWEST, Acting, Story, View, Watching, lay_out
+from pomp.machine.transitions import DecisionList, NetworkTransition, Rule
+
+SWEEP = "DEF run m( pickMarker WHILE c( frontIsClear c) w( move pickMarker w) m)"
+TURN = "DEF run m( turnLeft IF c( frontIsClear c) i( move i) turnLeft m)"
+IDLE = "DEF run m( IF c( not c( frontIsClear c) c) i( IF c( frontIsClear c) i( move i) i) m)"
+RULES = DecisionList(
+    start=(Rule(0),),
+    after=(
+        (Rule(1),),
+        (Rule(2, ("not markersPresent",)), Rule(0)),
+        (Rule(None, ("not rightIsClear",)), Rule(0)),
+    ),
+)
+
+
+def machine(task="Harvester", transition=RULES, **settings):
+    return ProgramMachine(task, (SWEEP, TURN, IDLE), transition, **settings)
+
+
+def random_network(size=(8, 8)):
+    config = NetworkConfig(hidden=8)
+    return NetworkTransition(config, size, 3, draw_weights(Shape(config, *size, 3), np.uint64(5)))
+
+
+def watching(**settings):
+    acting = machine(**settings)
+    return Watching(acting, acting.configure(), 0, 8.0, greedy=False)
+
+
+def acting():
+    return Acting(machine().configure(), 0)
+
+
+def plain(lines):
+    return ["".join(text for text, _ in line) for line in lines]
+
+
+# What is told.
+
+FEW = EpisodeConfig(most_steps=12)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="by rules"),
+        pytest.param({"episode": EpisodeConfig(most_steps=40, last_words=True)}, id="last words"),
+        pytest.param({"episode": EpisodeConfig(most_steps=5, cap="actions7")}, id="limits"),
+        pytest.param({"transition": random_network(), "episode": FEW}, id="by a network"),
+        pytest.param({"task": "TopOff", "variant": "leaps", "episode": FEW}, id="last reward"),
+        pytest.param({"task": "Snake", "episode": FEW}, id="bites"),
+    ],
+)
+@pytest.mark.parametrize("greedy", [False, True])
+def test_a_story_ends_as_the_evaluation_of_the_same_episode(settings, greedy):
+    acting = machine(**settings)
+    for seed in range(3):
+        *_, last = Story(acting, acting.configure(), seed=seed, greedy=greedy)
+        found = evaluate(acting, episodes=1, seed=seed, greedy=greedy)
+        assert last.worth == found.returns[0]
+        assert last.actions == found.actions[0]
+        assert last.step - (last.ending == "the machine chose to end") == found.programs[0]
+
+
+def test_every_action_is_told_with_its_line_its_reward_and_the_return():
+    start, *moments = Story(machine(), machine().configure())
+    assert (start.action, start.mode, start.worth) == (None, None, 0.0)
+    programs = [lay_out(mode)[0] for mode in machine().modes]
+    acted = [moment for moment in moments if moment.action]
+    assert [moment.actions for moment in acted] == list(range(1, len(acted) + 1))
+    for before, moment in zip([start, *acted], acted, strict=False):
+        assert programs[moment.mode][moment.line].strip() == moment.action
+        assert moment.reward == moment.worth - before.worth
+    assert acted[-1].worth > 0
+
+
+def test_a_mode_that_does_not_act_has_a_moment():
+    idle = [moment for moment in Story(machine(), machine().configure()) if moment.mode == 2]
+    assert idle
+    assert {(moment.action, moment.reward, moment.is_last) for moment in idle} == {(None, 0, True)}
+
+
+def test_recent_modes_are_counted_in_rows():
+    always = DecisionList((Rule(0),), ((Rule(0),), (Rule(0),), (Rule(0),)))
+    *_, last = Story(machine(transition=always, episode=FEW), machine().configure())
+    assert last.recent == ((0, 12),)
+    assert last.ending == "stopped at the limit of 12 modes"
+
+
+# What keys do.
+
+
+def test_time_performs_actions_at_the_speed_asked_for():
+    player = watching()
+    player.pass_time(100.0)
+    assert player.moment.actions == 0
+    player.pass_time(100.125)
+    assert player.moment.actions == 1
+    player.pass_time(100.375)
+    assert player.moment.actions == 3
+
+
+def test_after_a_long_absence_little_is_made_up_for():
+    player = watching()
+    player.pass_time(100.0)
+    player.pass_time(9000.0)
+    assert player.moment.actions <= 3
+
+
+def test_a_pause_stops_time_and_lets_single_actions_through():
+    player = watching()
+    player.press(".")
+    assert player.moment.actions == 0
+    player.press(" ")
+    player.pass_time(1.0)
+    player.pass_time(5.0)
+    assert player.moment.actions == 0
+    player.press(".")
+    player.press("right")
+    assert player.moment.actions == 2
+    player.press(" ")
+    player.pass_time(6.0)
+    player.pass_time(6.125)
+    assert player.moment.actions == 3
+
+
+def test_n_runs_to_the_end_of_the_mode():
+    player = watching()
+    player.press("n")
+    assert player.moment.is_last
+    assert player.moment.step == 1
+    player.press("n")
+    assert player.moment.step == 2
+
+
+def test_the_speed_stays_within_its_bounds():
+    player = watching()
+    for _ in range(20):
+        player.press("+")
+    assert player.speed == FASTEST
+    for _ in range(20):
+        player.press("-")
+    assert player.speed == SLOWEST
+
+
+def test_r_tells_the_same_story_again_and_s_the_next():
+    player = watching()
+    start = player.moment
+    player.press("n")
+    player.press("r")
+    assert player.moment == start
+    player.press("s")
+    assert player.seed == 1
+
+
+def test_the_end_stays_until_a_key():
+    player = watching()
+    while not player.moment.ending:
+        player.press("n")
+    last = player.moment
+    player.pass_time(1.0)
+    player.pass_time(9.0)
+    player.press("n")
+    assert player.moment == last
+    shown = plain(draw(player.view(), 79, 24))
+    assert any(f"return {last.worth:.6f}" in line for line in shown)
+    assert "over: the machine chose to end" in shown
+    player.press("r")
+    assert not player.moment.ending
+
+
+@pytest.mark.parametrize("speed", [0.0, float("nan"), 1e9])
+def test_a_speed_out_of_bounds_is_refused(speed):
+    with pytest.raises(ConfigError, match="the speed is"):
+        Watching(machine(), machine().configure(), 0, speed, greedy=False)
+
+
+def test_a_person_acts_and_takes_it_back():
+    player = acting()
+    for key in ("p", "w", "left", "d", "o"):
+        player.press(key)
+    told = [moment.action for moment in player.sandbox.moments[1:]]
+    assert told == ["pickMarker", "move", "turnLeft", "turnRight", "putMarker"]
+    before = player.sandbox.moments[:]
+    player.press("w")
+    player.press("u")
+    assert player.sandbox.moments == before
+    assert player.sandbox.look().world == before[-1].world
+    for _ in range(9):
+        player.press("u")
+    assert player.moment == before[0]
+
+
+def test_a_person_sees_the_reward_of_every_action():
+    player = acting()
+    player.press("p")
+    player.press("a")
+    shown = plain(draw(player.view(), 79, 24))
+    first, second = (moment.reward for moment in player.sandbox.moments[1:])
+    assert first + second > 0
+    assert any(line.endswith(f"  1  pickMarker {first:+.6f}") for line in shown)
+    assert any(line.endswith(f">    2  turnLeft   {second:+.6f}") for line in shown)
+
+
+def test_a_machine_says_what_it_would_do_where_a_person_stands():
+    player = Acting(machine().configure(), 0, machine())
+    assert "from here the machine would begin with mode 1" in plain(draw(player.view(), 79, 24))
+
+
+# What is drawn.
+
+
+def some_view(height=8, width=8, text=40):
+    rows = ["#" * width, *["#" + "." * (width - 2) + "#"] * (height - 2), "#" * width]
+    rows[2] = "#m3+" + "." * (width - 5) + "#"
+    rows[5] = "#..e" + "." * (width - 5) + "#"
+    return View(
+        title="title", world=rows, under=2, heading="mode 1 of 3", focus=text // 2,
+        text=[f"line {number}" for number in range(text)], tallest=text,
+        status=("return", "step", "modes", ""), keys="q quit",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [(8, 8), (12, 12), (14, 22), (16, 16)])
+def test_all_of_a_world_fits_into_80_by_24(size):
+    view = some_view(*size)
+    shown = plain(draw(view, 79, 24))
+    assert len(shown) <= 24
+    for row, line in enumerate(view.world):
+        drawn = shown[2 + row][: 2 * size[1]]
+        assert drawn[::2].replace(">", "e") == line
+    assert not any("too small" in line for line in shown)
+    assert shown[-1] == "q quit"
+
+
+def test_the_agent_stands_beside_the_markers_under_it():
+    shown = plain(draw(some_view(), 79, 24))
+    assert shown[7].startswith("##. . >2. . . ##")
+    assert shown[4].startswith("##m 3 + . . . ##")
+
+
+def test_the_current_line_is_marked_and_in_sight():
+    shown = plain(draw(some_view(text=200), 79, 24))
+    marked = [line[19:] for line in shown if "> line" in line]
+    assert marked == ["> line 100"]
+    assert sum(line.endswith("  ...") for line in shown) == 2
+
+
+def test_the_layout_does_not_move_with_the_length_of_the_program():
+    short, long = some_view(text=3), some_view(text=12)
+    assert len(draw(replace(short, tallest=12), 79, 24)) == len(draw(long, 79, 24))
+
+
+@pytest.mark.parametrize("columns", [1, 5, 20, 40, 79, 200])
+@pytest.mark.parametrize("rows", [1, 2, 5, 9, 10, 16, 24, 60])
+def test_a_frame_never_exceeds_its_terminal_and_says_what_is_missing(columns, rows):
+    shown = plain(draw(some_view(16, 16), columns, rows))
+    assert len(shown) <= rows
+    assert max(map(len, shown)) <= columns
+    if rows > 1 and (columns < 40 or rows < 24):
+        assert shown[1] == "too small to show all"[:columns]
+    if rows > 9 and columns > 4:
+        assert any(sign in line for line in shown[2:] for sign in (">", "e"))
+
+
+def test_without_colours_nothing_but_the_cursor_is_controlled():
+    lines = draw(some_view(), 79, 24)
+    assert set(re.findall(r"\x1b\[[0-9;]*[A-Za-z]", paint(lines, colours=False))) == {
+        "\x1b[H", "\x1b[K", "\x1b[J",
+    }  # fmt: skip
+    assert "\x1b[1;32m>2\x1b[m" in paint(lines, colours=True)
+
+
+@pytest.mark.parametrize(
+    ("sent", "keys"),
+    [
+        (b" nQ", [" ", "n", "q"]),
+        (b"\x1b[A\x1bOC\x1b[1;5D.", ["up", "right", "left", "."]),
+        (b"\x1b", ["escape"]),
+        (b"\x1b[3~\x1b[", []),
+    ],
+)
+def test_keys_are_read_from_what_a_terminal_sends(sent, keys):
+    assert split_keys(sent) == keys
+
+
+# The command, and a real terminal.
+
+
+def test_without_a_terminal_it_refuses_in_one_line(monkeypatch):
+    monkeypatch.setattr("sys.stdin", open(os.devnull))  # noqa: SIM115 - closed with the process
+    with pytest.raises(ConfigError, match=r"^pomp play needs a terminal"):
+        tyro.cli(Play, args=["Harvester", "--speed", "20", "--manual"]).run()
+
+
+def test_the_command_imports_neither_torch_nor_numba():
+    code = "import sys, pomp.cli.play; print({'torch', 'numba', 'termios'} & set(sys.modules))"
+    assert subprocess.check_output([sys.executable, "-c", code]).strip() == b"set()"
+
+
+DRIVER = """
+import sys, tyro
+from pomp.cli.play import Play
+sys.exit(tyro.cli(Play, args=sys.argv[1:]).run())
+"""
+
+
+class Tty:
+    """A process in a terminal of its own."""
+
+    def __init__(self, *arguments, code=DRIVER):
+        self.master, self.slave = pty.openpty()
+        self.resize(24, 80)
+        self.before = termios.tcgetattr(self.slave)
+        self.seen = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            stdin=self.slave, stdout=self.slave, stderr=self.slave,
+            start_new_session=True, env={**os.environ, "TERM": "xterm"},
+            preexec_fn=lambda: __import__("fcntl").ioctl(0, termios.TIOCSCTTY, 0),
+        )  # fmt: skip
+
+    def resize(self, rows, columns):
+        termios.tcsetwinsize(self.slave, (rows, columns))
+
+    def press(self, keys):
+        os.write(self.master, keys)
+
+    def frame(self):
+        """The latest whole frame, without colours."""
+        frames = re.findall(r"\x1b\[H(.*?)\x1b\[J", self.seen, re.DOTALL)
+        return re.sub(r"\x1b\[[0-9;]*[a-zA-Z]", "", frames[-1]) if frames else ""
+
+    def wait_for(self, text):
+        """Read until a frame holds the text."""
+        end = time.monotonic() + 90
+        while not re.search(text, self.frame()):
+            assert time.monotonic() < end, f"no {text!r} in:\n{self.frame()}\n{self.seen[-2000:]}"
+            self._read(0.2)
+        return self.frame()
+
+    def _read(self, seconds):
+        if select.select([self.master], [], [], seconds)[0]:
+            self.seen += os.read(self.master, 65536).decode()
+            return True
+        return False
+
+    def finish(self):
+        """Wait for the end; the exit status. The terminal must be as it was."""
+        end = time.monotonic() + 30
+        while self.process.poll() is None and time.monotonic() < end:
+            self._read(0.1)
+        while self._read(0.1):
+            pass
+        assert termios.tcgetattr(self.slave) == self.before
+        os.close(self.master)
+        os.close(self.slave)
+        return self.process.wait(timeout=1)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    machine().save(tmp_path / "machine")
+    return tmp_path / "machine"
+
+
+def is_restored(seen):
+    tail = seen[seen.rindex("\x1b[?1049h") :]
+    return "\x1b[?25h" in tail and "\x1b[?1049l" in tail and "\x1b[H" not in tail.split("1049l")[1]
+
+
+def test_keys_pause_step_and_quit_in_a_terminal_which_comes_back(folder):
+    tty = Tty(folder, "--speed", 0.25)
+    tty.wait_for("actions 0 .*")
+    tty.press(b" ")
+    tty.wait_for("paused")
+    tty.press(b".")
+    assert "> " in tty.wait_for(r"macro step 1   actions 1 ")
+    tty.press(b"\x1b[C")
+    tty.wait_for(r"actions 2 ")
+    tty.resize(12, 40)
+    assert "too small" in tty.wait_for("too small to show all")
+    tty.resize(24, 80)
+    tty.wait_for("q quit")
+    tty.press(b"q")
+    assert tty.finish() == 0
+    assert is_restored(tty.seen)
+    assert "Harvester x1, seed 0: return" in tty.seen.split("\x1b[?1049l")[1]
+
+
+@pytest.mark.parametrize("how", ["escape", "interrupt", "terminate"])
+def test_the_terminal_comes_back_however_it_ends(folder, how):
+    tty = Tty(folder)
+    tty.wait_for("running")
+    if how == "terminate":
+        tty.process.send_signal(signal.SIGTERM)
+    else:
+        tty.press(b"\x1b" if how == "escape" else b"\x03")
+    status = tty.finish()
+    assert status == {"escape": 0, "interrupt": -signal.SIGINT, "terminate": 143}[how]
+    assert is_restored(tty.seen)
+
+
+def test_the_terminal_comes_back_after_an_error():
+    tty = Tty(code="from pomp.cli.play import *\nwith open_terminal() as t:\n    1 / 0")
+    assert tty.finish() == 1
+    assert is_restored(tty.seen)
+    assert "ZeroDivisionError" in tty.seen.split("\x1b[?1049l")[1]
+
+
+def test_a_person_acts_in_a_terminal():
+    tty = Tty("Harvester", "--manual")
+    tty.wait_for("you act")
+    tty.press(b"\x1b[Dp")
+    assert "turnLeft" in tty.wait_for("pickMarker")
+    tty.press(b"q")
+    assert tty.finish() == 0

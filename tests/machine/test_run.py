@@ -1,0 +1,168 @@
+"""Trainings as a user runs them: all stages, the same bytes however they are cut, nothing lost."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pomp.cli.main import main
+from pomp.machine.policy import ProgramMachine
+
+MODES = (
+    "DEF run m( turnLeft move turnRight move m)\n"
+    "DEF run m( WHILE c( frontIsClear c) w( move w) turnRight turnRight m)\n"
+)
+TINY = ("ppo.total=512", "ppo.actors=8", "ppo.steps=16", "ppo.minibatch=32", "validation.every=2")
+SEARCH = ("search.proposer.iterations=4", "search.mode.runs=1", "search.proposer.population=8")
+
+
+@pytest.fixture
+def modes(tmp_path):
+    path = tmp_path / "modes.txt"
+    path.write_text(MODES)
+    return str(path)
+
+
+def arguments(folder, *more, settings=TINY):
+    changes = [part for setting in settings for part in ("--set", setting)]
+    return ["train", "UpNDown", "--out", str(folder), "--preset", "paper", *changes, *more]
+
+
+def call(capsys, *given):
+    with pytest.raises(SystemExit) as caught:
+        main([str(part) for part in given])
+    captured = capsys.readouterr()
+    return caught.value.code, captured.out, captured.err
+
+
+def files_of(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_all_stages_leave_a_machine_that_can_be_evaluated(capsys, tmp_path):
+    folder = tmp_path / "run"
+    status, output, _ = call(
+        capsys, *arguments(folder, "--seeds", "0-1", settings=(*TINY, *SEARCH))
+    )
+    assert status == 0
+    assert "return=" in output.splitlines()[-1]
+    for seed in (0, 1):
+        own = folder / "UpNDown" / f"seed{seed}"
+        machine = ProgramMachine.load(own / "machine")
+        assert len(machine.modes) == 3
+        assert (own / "programs.txt").read_text().splitlines() == list(machine.modes)
+        assert (own / "episode.gif").read_bytes()[:4] == b"GIF8"
+        assert "mode 3" in (own / "machine.svg").read_text()
+        assert [json.loads(line)["update"] for line in (own / "metrics.jsonl").open()] == [2, 4]
+    status, output, _ = call(capsys, "eval", folder / "UpNDown/seed1/machine", "--json")
+    evaluated = json.loads((folder / "UpNDown/seed1/evaluation.json").read_text())
+    assert json.loads(output) == evaluated
+    assert evaluated["episodes"] == len(evaluated["returns"]) == 100
+    summary = json.loads((folder / "summary.json").read_text())["tasks"]["UpNDown"]
+    assert summary["published"] == {"mean": 0.76, "std": 0.02}
+    assert summary["machines"][1]["mean"] == evaluated["mean"]
+
+
+def test_a_training_cut_anywhere_ends_with_the_same_bytes(capsys, tmp_path, modes):
+    given = ("--modes", modes, "--learning-rates", "1e-3,1e-2")
+    call(capsys, *arguments(tmp_path / "whole", *given))
+    cut = tmp_path / "cut"
+    status, output, _ = call(capsys, *arguments(cut, *given, "--minutes", "0.0001"))
+    assert (status, "stopped" in output) == (0, True)
+    for _ in range(20):
+        status, output, _ = call(capsys, *arguments(cut, *given, "--minutes", "0.005", "--resume"))
+        if "finished" in output:
+            break
+    status, output, _ = call(capsys, *arguments(cut, *given, "--resume"))
+    assert "was finished before" in output or "finished" in output
+    assert files_of(cut) == files_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("after", [0.5, 4.0])
+def test_a_killed_training_goes_on(capsys, tmp_path, modes, after):
+    settings = ("ppo.total=6144", *TINY[1:])
+    folder = tmp_path / "killed"
+    given = arguments(folder, "--modes", modes, settings=settings)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pomp", *given], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    limit = time.monotonic() + 60
+    while not (folder / "config.json").exists() and time.monotonic() < limit:
+        time.sleep(0.05)
+    time.sleep(after)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert call(capsys, *given, "--resume")[0] == 0
+    whole = arguments(tmp_path / "whole", "--modes", modes, settings=settings)
+    assert call(capsys, *whole)[0] == 0
+    assert files_of(folder) == files_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--set", "ppo.epochs=0"), "epochs must be a whole number"),
+        (("--set", "ppo.entropi=1"), "unknown field of PpoConfig 'entropi'"),
+        (("--set", "ppo.clip=nan"), "clip must be"),
+        (("--method", "annealing"), "a machine needs several modes"),
+        (("--method", "pomp"), "the modes are given"),
+        (("--seeds", "x"), "seeds are a number"),
+        (("--learning-rates", "0"), "learning rates are numbers"),
+        (("--device", "cuda"), "cuda"),
+        (("--minutes", "-1"), "--minutes must be positive"),
+    ],
+)
+def test_bad_input_is_told_in_one_line_and_leaves_nothing(capsys, tmp_path, modes, more, message):
+    status, _, errors = call(capsys, *arguments(tmp_path / "run", "--modes", modes, *more))
+    assert status == 2
+    assert message in errors
+    assert "Traceback" not in errors
+    assert not (tmp_path / "run").exists()
+
+
+def test_programs_that_do_not_parse_and_files_that_are_none_are_refused(capsys, tmp_path):
+    wrong = tmp_path / "wrong.txt"
+    wrong.write_text("DEF run m( jump m)\n")
+    for path, message in ((wrong, "jump"), (tmp_path / "no", "cannot be read")):
+        status, _, errors = call(capsys, *arguments(tmp_path / "run", "--modes", path))
+        assert status == 2
+        assert message in errors
+
+
+def test_another_config_is_not_resumed(capsys, tmp_path, modes):
+    folder = tmp_path / "run"
+    call(capsys, *arguments(folder, "--modes", modes))
+    status, _, errors = call(capsys, *arguments(folder, "--modes", modes))
+    assert (status, "exists" in errors) == (2, True)
+    before = files_of(folder)
+    other = arguments(folder, "--modes", modes, "--set", "ppo.entropy=0.1", "--resume")
+    status, _, errors = call(capsys, *other)
+    assert status == 2
+    assert "machine.ppo.entropy (0.01 before, 0.1 now)" in errors
+    assert files_of(folder) == before
+
+
+def test_evaluation_refuses_what_it_cannot_do(capsys, tmp_path, modes):
+    call(capsys, *arguments(tmp_path / "run", "--modes", modes))
+    machine = tmp_path / "run/UpNDown/seed0/machine"
+    for more, message in (
+        (("--scale", "3"), "scale"),
+        (("--episodes", "0"), "--episodes must be"),
+        (("--exact", "--seed", "2"), "--exact takes every start once"),
+        (("--exact",), "draws at random"),
+    ):
+        status, _, errors = call(capsys, "eval", machine, *more)
+        assert status == 2, more
+        assert message in errors
+    status, output, _ = call(capsys, "eval", machine, "--greedy", "--episodes", "3", "--scale", "2")
+    assert status == 0
+    assert "3 episodes" in output
+    status, _, errors = call(capsys, "eval", "zoo:Nowhere")
+    assert (status, "machine of the zoo" in errors) == (2, True)
