@@ -27,6 +27,8 @@ class Eval:
     """Take the likeliest choice instead of drawing one."""
     exact: bool = False
     """All starts, weighted with their probabilities, and the likeliest choices."""
+    random: bool = False
+    """Choose the next mode, or the end, at random: the paper's Random Transition."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where it runs."""
     json: bool = False
@@ -44,6 +46,12 @@ class Eval:
         from pomp.machine.zoo import find_machine
 
         machine = find_machine(self.machine)
+        if self.random:
+            if self.greedy or self.exact:
+                raise ConfigError("--random goes without --greedy and --exact")
+            from pomp.baselines import randomise
+
+            machine = randomise(machine)
         if self.exact:
             found = evaluate_exactly(machine, scale=self.scale)
         else:

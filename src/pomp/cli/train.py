@@ -33,7 +33,8 @@ class Train:
     """Whose settings."""
     method: str | None = None
     """What searches the modes: pomp, pomp-program-space, cem-xm, cem-diversity-topk or
-    cem-diversity-xm; without it the preset's."""
+    cem-diversity-xm; without it the preset's. Or a baseline without a search: psmp, drl or
+    perception-ppo."""
     modes: str | None = None
     """Modes found before: a search's folder, a modes.json, or a file with a program per line."""
     learning_rates: str | None = None
@@ -77,6 +78,7 @@ class Train:
         return 130 if stop.was_asked else 0
 
     def _plan(self) -> "Plan":
+        from pomp.baselines import BASELINES
         from pomp.machine.plan import make_plan
         from pomp.tasks.catalog import find_task
 
@@ -93,7 +95,14 @@ class Train:
             for name, text in parse_options(self.set, "ppo.entropy=0.1").items()
         }
         rates = _parse_rates(self.learning_rates) if self.learning_rates else ()
-        return make_plan(settings, seeds, self.preset, self.method, changes, rates, given)
+        method = self.method
+        if method in BASELINES:
+            if given:
+                raise ConfigError(f"{method} has modes of its own; leave out --modes")
+            baseline, method = BASELINES[method], None
+            given = {(name, seed): baseline.modes for name in names for seed in seeds}
+            changes = {**baseline.changes, **changes}
+        return make_plan(settings, seeds, self.preset, method, changes, rates, given)
 
     def _learn(self, training: "TrainingRun", stop: Stop) -> bool:
         """Stages 3 and 4; whether they came to their end."""

@@ -602,7 +602,7 @@ def _search(setting: Setting, code: Code, cap: Cap, most_steps: int, width: int)
         kept = _best_of_each(better, owner, values, share)
         is_cut |= len(kept) < len(better)
         worlds, owner = worlds.take(kept), owner[kept]
-    is_cut |= len(known) > MOST_STATES
+    is_cut = (is_cut or len(known) > MOST_STATES) and bool((best < 1.0).any())
     odds = np.array([float(start.probability) for start in starts])
     dropped = f"the best {share:,} states of each start kept" if is_cut else "no state dropped"
     how = f"search forwards, {steps:,} macro steps, {dropped}"

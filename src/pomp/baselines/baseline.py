@@ -1,0 +1,72 @@
+"""What a learned baseline is: modes of one action each, and some settings of stage 3.
+
+Their horizon is 50,000 actions (DRL's in the paper; PSMP's is not given there), and like machines
+they end by choosing to or at that limit, not when the task is done.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pomp.dsl.vocabulary import Action
+from pomp.errors import UnknownNameError
+
+ACTIONS = tuple(f"DEF run m( {action.token} m)" for action in Action)
+"""The five actions as programs."""
+
+HORIZON = 50_000
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A baseline.
+
+    Attributes:
+        name: as `--method` takes it.
+        summary: one line.
+        changes: settings of `pomp.machine.config` that differ from the preset's.
+        modes: what it chooses from.
+    """
+
+    name: str
+    summary: str
+    changes: Mapping[str, Any]
+    modes: tuple[str, ...] = ACTIONS
+
+
+PSMP = Baseline(
+    "psmp",
+    "the machine itself, with single actions as modes",
+    {"episode.most_steps": HORIZON},
+)
+
+DRL = Baseline(
+    "drl",
+    "a convolutional network that sees the grid and chooses actions",
+    {
+        "episode.most_steps": HORIZON,
+        "network.inputs": "grid",
+        "ppo.steps": 128,
+        "ppo.entropy": 0.1,
+    },
+)
+
+PERCEPTIONS = Baseline(
+    "perception-ppo",
+    "a small network that sees the five perceptions and the last action",
+    {"episode.most_steps": HORIZON, "network.inputs": "perceptions+mode", "ppo.steps": 128},
+)
+
+BASELINES = {one.name: one for one in (PSMP, DRL, PERCEPTIONS)}
+"""By name."""
+
+
+def find_baseline(name: str) -> Baseline:
+    """A baseline by its name.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    if name not in BASELINES:
+        raise UnknownNameError("baseline", name, tuple(BASELINES))
+    return BASELINES[name]
