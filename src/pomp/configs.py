@@ -27,6 +27,17 @@ def check_ranges(config: object, **ranges: tuple[float, float]) -> None:
             raise ConfigError(f"{name} must be {whole}from {low:g} to {high:g}, got {value}")
 
 
+def check_flags(config: object, *names: str) -> None:
+    """Refuse fields that are neither True nor False.
+
+    Raises:
+        ConfigError: names the field and what came.
+    """
+    for name in names:
+        if not isinstance(getattr(config, name), bool):
+            raise ConfigError(f"{name} must be true or false, got {getattr(config, name)}")
+
+
 def check_choices(config: object, **choices: Any) -> None:
     """Refuse fields that are none of a `Literal`'s values.
 

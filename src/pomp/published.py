@@ -30,3 +30,8 @@ def published(method: str, task: str) -> dict[str, float] | None:
     spelled = {key.replace("-", "").lower(): value for key, value in rows.items()}
     found = spelled.get(task.lower())
     return dict(found) if found else None
+
+
+def published_modes(task: str) -> tuple[str, ...]:
+    """The mode programs the paper prints for a Karel-Long task; none for another."""
+    return tuple(_tables()["programs"].get(task, ()))

@@ -166,3 +166,18 @@ def test_evaluation_refuses_what_it_cannot_do(capsys, tmp_path, modes):
     assert "3 episodes" in output
     status, _, errors = call(capsys, "eval", "zoo:Nowhere")
     assert (status, "machine of the zoo" in errors) == (2, True)
+
+
+def test_a_diverging_learning_rate_loses_nothing_but_itself(capsys, tmp_path, modes):
+    long = ("ppo.total=4096", *TINY[1:])
+    given = ("--modes", modes, "--learning-rates", "999,1e-3")
+    status, _, _ = call(capsys, *arguments(tmp_path / "both", *given, settings=long))
+    assert status == 0
+    metrics = (tmp_path / "both/UpNDown/seed0/metrics.jsonl").read_text()
+    assert "NaN" not in metrics
+    alone = arguments(
+        tmp_path / "alone", "--modes", modes, "--learning-rates", "999", settings=long
+    )
+    status, _, errors = call(capsys, *alone)
+    assert status == 2
+    assert "is nan after" in errors

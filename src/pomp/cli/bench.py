@@ -15,15 +15,16 @@ from pomp.errors import ConfigError
 class Bench:
     """Measure speed on this machine."""
 
-    what: Positional[Literal["engine", "env", "decode", "search"]] = "engine"
+    what: Positional[Literal["engine", "env", "decode", "search", "train"]] = "engine"
     """engine: actions per second of every task, on the CPU beside the plain-Python reference.
     env: steps per second of the environments, beside MiniGrid.
     decode: programs per second of the embedding's decoder, on the CPU beside a naive loop.
-    search: candidates per second of searches, and a whole stage 2 (minutes)."""
+    search: candidates per second of searches, and a whole stage 2 (minutes).
+    train: macro steps per second of stage 3, playing alone and with learning."""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """engine: only this task; may be given several times."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """engine, decode, search: where it runs. env: cuda measures the torch environment too."""
+    """Where it runs; with env, cuda measures the torch environment, too."""
     json: bool = False
     """Print one JSON document."""
 
@@ -39,6 +40,8 @@ class Bench:
             table, lines = self._decode()
         elif self.what == "search":
             table, lines = self._search()
+        elif self.what == "train":
+            table, lines = self._train()
         elif self.device == "cuda":
             table, lines = self._engine_cuda()
         else:
@@ -132,6 +135,23 @@ class Bench:
             )
         lines.append(f"memory: {gigabytes:.1f} GB")
         return {"search": [asdict(speed) for speed in speeds], "gigabytes": gigabytes}, lines
+
+    def _train(self) -> tuple[dict[str, Any], list[str]]:
+        from pomp.bench.train import CASES, measure_training
+
+        cases = CASES[self.device]
+        progress = Progress("bench", len(cases))
+        speeds: list[Any] = []
+        for case in cases:
+            progress.step(case.what, parts=min(len(speeds), 1))
+            speeds.append(measure_training(case, self.device))
+        progress.close()
+        lines = [f"{'playing':>12} {'learning':>12}   macro steps a second"]
+        for speed in speeds:
+            rates = f"{speed.playing_per_second:>12,.0f} {speed.learning_per_second:>12,.0f}"
+            whole = speed.minutes_for_20_million
+            lines.append(f"{rates}   {speed.what}; 20 M each: {whole:,.0f} minutes")
+        return {"train": [asdict(speed) for speed in speeds]}, lines
 
     def _env(self) -> tuple[dict[str, Any], list[str]]:
         from pomp.bench.env import CPU_WORLDS, CUDA_WORLDS, PEER_WORLDS, measure_env

@@ -53,20 +53,21 @@ class Bound:
     calls220."""
     scale: int = 1
     """How many times longer the task is: 1, 2, 4, 8 or 16."""
-    width: int = 20_000
-    """States a search keeps after each step (tasks without chance); more may find more."""
+    width: int | None = None
+    """States kept after each step where a task without chance is searched; without it 20,000."""
     json: bool = False
     """Print one JSON document."""
 
     def run(self) -> int:
         """Compute it, then print."""
-        if not 1 <= self.width <= MOST_WIDTH:
+        if self.width is not None and not 1 <= self.width <= MOST_WIDTH:
             raise ConfigError(f"--width must be from 1 to {MOST_WIDTH:,}, got {self.width}")
         given = self._given()
-        from pomp.machine.bounds import bound
+        from pomp.machine.bounds import WIDTH, bound
 
+        width = self.width or WIDTH
         found = bound(
-            given.setting, given.modes, given.cap, most_steps=given.most_steps, width=self.width
+            given.setting, given.modes, given.cap, most_steps=given.most_steps, width=width
         )
         told = _summarise(given, found)
         print(json.dumps(told) if self.json else _text(told))

@@ -43,7 +43,7 @@ from pomp.errors import ConfigError
 from pomp.karel.interpreter import Cap
 from pomp.karel.rules import ACTIONS, NO_ZERO, PUT, SCORE, SUM, TALLY, VALUE, perceive
 from pomp.karel.world import WorldBatch, join_worlds
-from pomp.machine.config import EpisodeConfig
+from pomp.machine.config import MAX_MODES, EpisodeConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.transitions import Choose
 from pomp.streams import branch, streams_drawing
@@ -58,8 +58,8 @@ WIDTH, LEAST_WIDTH = 20_000, 16
 MOST_STATES = 4_000_000
 """States (or points) beyond which a graph is refused and a search ends."""
 
-_LANES, _STARTS = 1 << 16, 512  # run, and solved, at once
-_MOST_OUTCOMES = 4096  # of one event
+_LANES, _STARTS = 1 << 15, 512  # run, and solved, at once
+_MOST_OUTCOMES = 256  # of one event
 _PROGRAM, _PC, _SPENT, _TOP, _ACTED, _TURN_ACTED, _TURN_PC, _LOOPS = range(8)  # of a point
 
 Integers = NDArray[np.int64]
@@ -114,21 +114,26 @@ def bound(
     Raises:
         ConfigError: there is no bound for the task, or its states are too many.
     """
-    if not modes or width < 1:
-        raise ConfigError(f"a bound needs a mode and a width, got {len(modes)} and {width}")
-    name, code = setting.task.name, compile_programs(modes)
-    limits = cap if isinstance(cap, Cap) else Cap.parse(cap)
+    if not 1 <= len(modes) <= MAX_MODES or width < 1:
+        got = f"got {len(modes)} and a width of {width}"
+        raise ConfigError(f"a bound takes 1 to {MAX_MODES} modes and a width of 1 or more, {got}")
+    code, limits = compile_programs(modes), cap if isinstance(cap, Cap) else Cap.parse(cap)
     if setting.rules[VALUE] != SUM:
-        variants = f"{name} ({setting.variant}) does not add up its rewards"
-        raise ConfigError(f"{variants}; there are bounds for other variants")
-    if name in _COUNTED:
+        variant = f"{setting.task.name} ({setting.variant})"
+        raise ConfigError(f"no bound for {variant}: its rewards do not add up to its return")
+    if setting.task.name in _COUNTED and not setting.flag("redraw_per_lap"):
         return _count_back(setting, code, limits, most_steps, keep_transitions)
     if setting.task.draws(setting):
-        raise ConfigError(
-            f"no bound for {name}, which draws among too many worlds; there are bounds for "
-            f"{', '.join(_COUNTED)} and for tasks in which nothing but the start is random"
-        )
+        raise _draws_too_much(setting)
     return _search(setting, code, limits, most_steps, width)
+
+
+def _draws_too_much(setting: Setting) -> ConfigError:
+    return ConfigError(
+        f"no bound for {setting.task.name} ({setting.variant}): it draws among too many worlds. "
+        f"There are bounds for {', '.join(_COUNTED)} in their default variants, and for tasks in "
+        "which nothing but the start is random"
+    )
 
 
 # What plays no part in the future is set to zero, in place.
@@ -156,9 +161,8 @@ def _forget_up_n_down(setting: Setting, worlds: WorldBatch) -> None:
 
 def _forget_inf_door_key(setting: Setting, worlds: WorldBatch) -> None:
     """A put erases the marker of a flagged key; at a target it passes the stage, flag or not."""
-    if not setting.flag("redraw_per_lap"):
-        places = worlds.memory[:, inf_door_key.PLACES :]
-        _forget_flags(worlds, places[:, 0], places[:, 2])
+    places = worlds.memory[:, inf_door_key.PLACES :]
+    _forget_flags(worlds, places[:, 0], places[:, 2])
 
 
 def _forget_farmer(setting: Setting, worlds: WorldBatch) -> None:
@@ -436,6 +440,8 @@ class _Graph:
             after = self._after(worlds, actions, -(-(1 << 32) // middle))
             differs = (after.cells != first.cells).any(1) | (after.memory != first.memory).any(1)
             low, high = np.where(differs, middle, low), np.where(differs, high, middle - 1)
+        if (low >= _MOST_OUTCOMES).any():
+            raise _draws_too_much(self._setting)
         return low
 
     def _after(self, worlds: WorldBatch, actions: Integers, bits: Integers) -> WorldBatch:

@@ -6,7 +6,7 @@ Defaults are the paper's; where paper and published code disagree, the field say
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from pomp.configs import MOST, changed, check_choices, check_ranges
+from pomp.configs import MOST, changed, check_choices, check_flags, check_ranges
 from pomp.errors import ConfigError, UnknownNameError
 from pomp.karel.interpreter import Cap
 from pomp.tasks.units import DEFAULT_CAP
@@ -31,6 +31,9 @@ class EpisodeConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self, most_steps=(1, 1_000_000))
+        check_flags(self, "last_words")
+        if not isinstance(self.cap, str):
+            raise ConfigError(f"cap must be a text as {DEFAULT_CAP}, got {self.cap}")
         Cap.parse(self.cap)
 
 
@@ -49,6 +52,7 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         check_choices(self, inputs=Inputs)
         check_ranges(self, hidden=(1, 4096))
+        check_flags(self, "weight_norm")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,6 +97,7 @@ class PpoConfig:
         check_ranges(self, discount=(0.0, 1.0), trace=(0.0, 1.0), value_weight=(0.0, 1e6))
         check_ranges(self, entropy=(0.0, 1e6), learning_rate=(1e-30, 1e3))
         check_ranges(self, adam_epsilon=(1e-30, 1.0), gradient_norm=(1e-9, 1e9))
+        check_flags(self, "clip_value", "decay")
         if self.rollout % self.minibatch:
             raise ConfigError(
                 f"a rollout of {self.rollout} macro steps does not divide into mini-batches of "
@@ -125,6 +130,7 @@ class ValidationConfig:
 
     def __post_init__(self) -> None:
         check_ranges(self, every=(1, MOST), episodes=(1, 1_000_000), patience=(0, MOST))
+        check_flags(self, "needs_end")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -118,14 +118,16 @@ class Shape:
         Raises:
             DataFileError: an array is missing or does not fit.
         """
+        bias = arrays.get("actor.bias", np.empty(0))
+        modes = max(1, min(bias.size - 1, self.modes))
+        own = dict(Shape(self.config, self.height, self.width, modes).parts)
         row = []
         for name, shape in self.parts:
-            array = arrays.get(name)
-            if array is None or array.ndim != len(shape) or array.shape > shape:
-                got = "nothing" if array is None else f"{array.shape}"
-                raise DataFileError(f"a network of this shape has {name} of {shape}, got {got}")
+            got = arrays[name].shape if name in arrays else "nothing"
+            if got != own[name]:
+                raise DataFileError(f"its network should have {name} of {own[name]}, got {got}")
             whole = np.zeros(shape, np.float32)
-            whole[tuple(slice(length) for length in array.shape)] = array
+            whole[tuple(slice(length) for length in own[name])] = arrays[name]
             row.append(whole.ravel())
         return np.concatenate(row)
 

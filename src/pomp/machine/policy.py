@@ -1,7 +1,7 @@
 """ProgramMachine: a state machine whose modes are programs. A value that can be saved and run."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,16 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Step:
-    """One macro step: which mode ran (None: the machine ended), and what it earned."""
+    """One macro step: which mode ran (None: the machine ended), and what it earned.
+
+    The last one of an episode is that in which the machine ends, or the last it may take.
+    """
 
     mode: int | None
     program: str | None
     reward: float
     actions: int
+    is_last: bool
 
 
 @dataclass
@@ -48,9 +52,11 @@ class ProgramMachine:
         transition: what chooses.
         variant: the task's; None: the default.
         options: of the variant, those that differ from its defaults.
+        size: rows and columns of the grid; None: the task's own.
         episode: how it acts.
         provenance: where it comes from; free JSON.
         current: the mode that ran last in the world `act` is used on; None before the first.
+        taken: how many ran there.
     """
 
     task: str
@@ -58,9 +64,11 @@ class ProgramMachine:
     transition: Transition
     variant: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    size: tuple[int, int] | None = None
     episode: EpisodeConfig = field(default_factory=EpisodeConfig)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     current: int | None = None
+    taken: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.modes) <= MAX_MODES:
@@ -77,7 +85,7 @@ class ProgramMachine:
 
     def configure(self, scale: int = 1) -> Setting:
         """The task's setting."""
-        return find_task(self.task).configure(self.variant, self.options, scale=scale)
+        return find_task(self.task).configure(self.variant, self.options, self.size, scale)
 
     def episodes(self, setting: Setting, worlds: WorldBatch, *, restarts: bool = False) -> Episodes:
         """Worlds in which this machine's modes run."""
@@ -91,7 +99,7 @@ class ProgramMachine:
 
     def reset(self, seed: int = 0) -> None:
         """Forget the current mode, before the first `act` in a world."""
-        self.current = None
+        self.current, self.taken = None, 0
         self._draws = open_streams(Purpose.EVALUATION, seed, 1, worlds=1)
 
     def act(self, world: WorldBatch, *, greedy: bool = False) -> Step:
@@ -100,15 +108,16 @@ class ProgramMachine:
             raise ConfigError(f"act takes one world, got {len(world)}; see pomp.machine.evaluate")
         episodes = self.episodes(self.configure(), world)
         episodes.mode[0] = -1 if self.current is None else self.current
+        episodes.taken[0] = self.taken
         before = int(world.actions[0])
         draws = None if greedy else draw_units(self._draws, 1)[0]
         choice = self.transition.chooser(episodes)(draws)
         episodes.step(np.asarray(choice, np.int64))
-        if episodes.ending[0] == BY_CHOICE:
-            return Step(None, None, float(episodes.rewards[0]), int(world.actions[0]) - before)
-        self.current = int(choice[0])
-        acted = int(world.actions[0]) - before
-        return Step(self.current, self.modes[self.current], float(episodes.rewards[0]), acted)
+        is_end = episodes.ending[0] == BY_CHOICE
+        self.current, self.taken = None if is_end else int(choice[0]), int(episodes.taken[0])
+        program = None if self.current is None else self.modes[self.current]
+        reward, acted = float(episodes.rewards[0]), int(world.actions[0]) - before
+        return Step(self.current, program, reward, acted, is_last=bool(episodes.ending[0]))
 
     def save(self, folder: str | Path) -> None:
         """Write the machine into a folder, which is made if need be.
@@ -126,6 +135,7 @@ class ProgramMachine:
                 "task": self.task,
                 "variant": self.variant,
                 "options": dict(self.options),
+                "size": self.size,
                 "modes": list(self.modes),
                 "episode": to_json(self.episode),
                 "transition": {"kind": self.transition.kind, **self.transition.to_json()},
@@ -150,7 +160,9 @@ class ProgramMachine:
             raise DataFileError(f"'{path}' holds no {MACHINE_FILE}") from error
         except ValueError as error:
             raise DataFileError(f"'{path / MACHINE_FILE}' is damaged or cut short") from error
-        if not isinstance(values, dict) or not isinstance(values.get("format"), int):
+        if not isinstance(values, dict) or type(values.get("format")) is not int:
+            raise DataFileError(f"'{path / MACHINE_FILE}' is no machine of pomp")
+        if values["format"] < 1:
             raise DataFileError(f"'{path / MACHINE_FILE}' is no machine of pomp")
         if values["format"] > FORMAT:
             raise DataFileError(
@@ -159,7 +171,7 @@ class ProgramMachine:
             )
         try:
             return cls._from_json(values, path)
-        except (PompError, KeyError, ValueError, TypeError, AttributeError) as error:
+        except (PompError, LookupError, ValueError, TypeError, ArithmeticError) as error:
             raise DataFileError(f"'{path}' holds no usable machine: {error}") from error
 
     @classmethod
@@ -173,13 +185,23 @@ class ProgramMachine:
             transition = DecisionList.from_json(parts)
         else:
             raise DataFileError(f"unknown kind of transition '{kind}'")
-        modes: Sequence[str] = values["modes"]
-        return cls(
-            task=values["task"],
+        task, variant, options = values["task"], values["variant"], values["options"]
+        size = None if values["size"] is None else tuple(map(int, values["size"]))
+        modes = values["modes"]
+        if not isinstance(options, dict) or not isinstance(modes, list) or variant == "":
+            raise TypeError("options are named, modes are a list")
+        texts = [task, *modes, *options.values(), *([] if variant is None else [variant])]
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("task, variant, options and modes are texts")
+        machine = cls(
+            task=task,
             modes=tuple(modes),
             transition=transition,
-            variant=values["variant"],
-            options=values["options"],
+            variant=variant,
+            options=options,
+            size=size,  # type: ignore[arg-type]  # checked by configure
             episode=from_json(EpisodeConfig, values["episode"]),
-            provenance=values["provenance"],
+            provenance=dict(values["provenance"]),
         )
+        machine.configure()
+        return machine

@@ -161,6 +161,13 @@ class Learner:
         rates = self._rates * (share * right / (1 - slow**self.count))
         self.flat.addcdiv_(self._first * rates, spread, value=-1)
 
+    @torch.no_grad()
+    def begin_anew(self, member: int, row: Tensor) -> None:
+        """Give a member other parameters, `[size]`, and no past."""
+        self.flat[member] = row
+        self._first[member] = 0.0
+        self._second[member] = 0.0
+
     def to_arrays(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
         tensors = {"flat": self.flat.detach(), "first": self._first, "second": self._second}

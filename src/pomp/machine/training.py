@@ -70,6 +70,7 @@ class Training:
         update: rollouts learned from so far.
         kept: each member's best.
         finished_at: each member's last update, or None while it goes on.
+        diverged: members whose losses are no numbers any more.
     """
 
     def __init__(self, members: Sequence[Member], config: MachineConfig, device: str) -> None:
@@ -87,6 +88,7 @@ class Training:
         self.update = 0
         self.kept = [Kept() for _ in members]
         self.finished_at: list[int | None] = [None] * len(members)
+        self.diverged: list[int] = []
         actors = config.ppo.actors
         self._batches = self._begin(Purpose.TRAINING, _STARTS, actors, restarts=True)
         self._views = Views(self._batches, config.network.inputs, len(members))
@@ -126,41 +128,56 @@ class Training:
         Raises:
             TrainingError: a loss is not a number any more.
         """
-        steps, episodes = self._play()
+        steps, episodes = self.play()
         count = self.config.ppo.rollout
         keys = draw_units(self._orders, self.config.ppo.epochs * count).T
         shape = (len(self.members), self.config.ppo.epochs, count)
         orders = torch.from_numpy(keys.reshape(shape)).to(self.device).argsort(dim=2, stable=True)
-        told = self.learner.learn(steps, orders.transpose(0, 1), self.update)
+        told = self.learner.learn(steps, orders.transpose(0, 1), self.update).cpu().numpy()
         self.update += 1
+        self._check(told)
         is_last = self.update >= self.config.ppo.updates
         if self.update % self.config.validation.every and not is_last:
             return []
-        told_here = told.cpu().numpy()
-        self._check(told_here)
-        records = self._validate(told_here, episodes)
+        records = self._validate(told, episodes)
         for number in range(len(self.members)):
             if self.finished_at[number] is None and (is_last or self._has_plateaued(number)):
                 self.finished_at[number] = self.update
         return records
 
     def _check(self, told: NDArray[np.float32]) -> None:
-        for member, row in zip(self.members, told, strict=True):
-            for name, value in zip(STATISTICS, row, strict=True):
-                if not np.isfinite(value):
-                    who = f"{member.setting.task.name}, seed {member.seed}"
-                    raise TrainingError(
-                        f"{name} is {value} after {self.update} updates ({who}, learning rate "
-                        f"{member.learning_rate:g}); the last checkpoint is kept. Try a smaller "
-                        "learning rate"
-                    )
+        """Give up members whose losses are no numbers; an error if none is left of a machine."""
+        for number, row in enumerate(told):
+            if np.isfinite(row).all():
+                continue
+            member = self.members[number]
+            first = self.shape.pack(self._first_weights(member))
+            self.learner.begin_anew(number, torch.from_numpy(first))  # to go on without NaN
+            if number in self.diverged:
+                continue
+            self.diverged.append(number)
+            self.finished_at[number] = self.finished_at[number] or self.update
+            if not any(
+                (other.setting, other.seed) == (member.setting, member.seed)
+                for place, other in enumerate(self.members)
+                if place not in self.diverged
+            ):
+                name, value = next(
+                    pair for pair in zip(STATISTICS, row, strict=True) if not np.isfinite(pair[1])
+                )
+                who = f"{member.setting.task.name}, seed {member.seed}"
+                raise TrainingError(
+                    f"{name} is {value} after {self.update} updates ({who}, learning rate "
+                    f"{member.learning_rate:g}); the last checkpoint is kept. Try a smaller "
+                    "learning rate"
+                )
 
     def _has_plateaued(self, number: int) -> bool:
         waits = self.config.validation.patience * self.config.validation.every
         return waits > 0 and self.update - self.kept[number].update >= waits
 
     @torch.no_grad()
-    def _play(self) -> tuple[Steps, tuple[NDArray[Any], NDArray[Any]]]:
+    def play(self) -> tuple[Steps, tuple[NDArray[Any], NDArray[Any]]]:
         """One rollout, and the returns and endings of the episodes that ended in it."""
         ppo, members = self.config.ppo, len(self.members)
         draws = torch.from_numpy(draw_units(self._choices, ppo.steps)).to(self.device)
@@ -232,10 +249,7 @@ class Training:
                     "ended": int(ended[index].sum()),
                     "training_return": float(worth[index][over].mean()) if over.any() else None,
                     "training_ended": int((ending[index] == BY_CHOICE).sum()),
-                    **{
-                        name: float(value)
-                        for name, value in zip(STATISTICS, told[index], strict=True)
-                    },
+                    **_finite(told[index]),
                 }
             )
         return records
@@ -270,6 +284,7 @@ class Training:
             transition=transition,
             variant=setting.variant,
             options={name: str(value) for name, value in setting.options.items()},
+            size=(setting.height, setting.width),
             episode=self.config.episode,
             provenance=provenance,
         )
@@ -292,12 +307,14 @@ class Training:
                 arrays[f"kept{number}"] = kept.row
         scores = [[kept.score, kept.update] for kept in self.kept]
         counts = {"update": self.update, "count": self.learner.count}
-        return arrays, {**counts, "kept": scores, "finished_at": self.finished_at}
+        states = {"finished_at": self.finished_at, "diverged": self.diverged}
+        return arrays, {**counts, "kept": scores, **states}
 
     def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
         """Go on from a checkpoint."""
         self.learner.restore(arrays, int(values["count"]))
         self.update, self.finished_at = int(values["update"]), list(values["finished_at"])
+        self.diverged = list(values["diverged"])
         self._choices, self._orders = np.array(arrays["choices"]), np.array(arrays["orders"])
         for number, batch in enumerate(self._batches):
             names = ("cells", "pose", "memory", "stream")
@@ -307,6 +324,12 @@ class Training:
                 _fill(getattr(batch, name), arrays[f"episodes{number}.{name}"])
         for number, (score, update) in enumerate(values["kept"]):
             self.kept[number] = Kept(score, update, arrays.get(f"kept{number}"))
+
+
+def _finite(told: NDArray[np.float32]) -> dict[str, float | None]:
+    """The statistics by name; None for what is no number, which JSON could not hold."""
+    pairs = zip(STATISTICS, told, strict=True)
+    return {name: float(value) if np.isfinite(value) else None for name, value in pairs}
 
 
 def _host(array: Any) -> NDArray[Any]:

@@ -60,6 +60,20 @@ class Rule:
         """Whether it fires for the bits of the first four perceptions."""
         return all(_holds(name, seen) for name in self.when)
 
+    def check(self, modes: int) -> None:
+        """Refuse a target that is no mode, and conditions that are no perceptions.
+
+        Raises:
+            DataFileError: says which.
+        """
+        if self.to is not None and not 0 <= self.to < modes:
+            raise DataFileError(f"a rule leads to mode {self.to}; there are modes 0 to {modes - 1}")
+        for name in self.when:
+            if not isinstance(name, str) or name.removeprefix("not ") not in _NAMES:
+                raise DataFileError(
+                    f"a rule asks for a perception, as 'not frontIsClear', got '{name}'"
+                )
+
     def to_json(self) -> dict[str, Any]:
         """As in a file."""
         return {"when": list(self.when), "to": END if self.to is None else self.to}
@@ -70,10 +84,7 @@ _MARKERS, _NO_MARKERS = Perception.MARKERS_PRESENT, Perception.NO_MARKERS_PRESEN
 
 
 def _holds(name: str, seen: int) -> bool:
-    plain = name.removeprefix("not ")
-    if plain not in _NAMES:
-        raise DataFileError(f"a rule asks for a perception, as 'not frontIsClear', got '{name}'")
-    perception = _NAMES[plain]
+    perception = _NAMES[name.removeprefix("not ")]
     value = not seen >> _MARKERS & 1 if perception == _NO_MARKERS else bool(seen >> perception & 1)
     return value is not name.startswith("not ")
 
@@ -96,11 +107,8 @@ class DecisionList:
         for rules in (self.start, *self.after):
             if not rules or rules[-1].when:
                 raise DataFileError("a decision list needs a last rule without conditions")
-            wrong = [one.to for one in rules if one.to is not None and one.to >= len(self.after)]
-            if wrong:
-                raise DataFileError(
-                    f"a rule leads to mode {wrong[0]}; there are {len(self.after)} modes"
-                )
+            for rule in rules:
+                rule.check(len(self.after))
 
     def table(self) -> NDArray[np.int64]:
         """`[K + 1, 16]`: the choice after a mode (the first row: at the start) by what is seen."""
@@ -217,11 +225,10 @@ class NetworkTransition:
         height, width = map(int, values["size"])
         config = from_json(NetworkConfig, values["config"])
         found = cls(config, (height, width), int(values["modes"]), arrays)
-        expected = dict(Shape(config, height, width, found.modes).parts)
-        for name in sorted(set(expected) | set(arrays)):
-            got = arrays[name].shape if name in arrays else "nothing"
-            if got != expected.get(name):
-                raise DataFileError(
-                    f"its network should have {name} of {expected.get(name)}, got {got}"
-                )
+        shape = Shape(config, height, width, found.modes)
+        row = shape.pack(arrays)
+        if len(row) != shape.size or set(arrays) != {name for name, _ in shape.parts}:
+            raise DataFileError("its network has weights that belong to another one")
+        if not np.isfinite(row).all():
+            raise DataFileError("its network has weights that are no numbers")
         return found

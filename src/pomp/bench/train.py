@@ -1,0 +1,92 @@
+"""Speed of stage 3: macro steps per second, played alone and played and learned from."""
+
+import time
+from dataclasses import dataclass
+
+from pomp.machine.config import configure_machine
+from pomp.machine.training import Member, Training
+from pomp.published import published_modes
+from pomp.tasks.catalog import find_task
+
+SECONDS = 20.0
+_WARM_UP = 2  # updates
+
+
+@dataclass(frozen=True)
+class TrainingCase:
+    """What is measured: some tasks of one grid size with some seeds, by a preset."""
+
+    preset: str
+    tasks: tuple[str, ...]
+    seeds: int
+
+    @property
+    def what(self) -> str:
+        """In words."""
+        return f"{self.preset}, {' '.join(self.tasks)}, {self.seeds} seeds"
+
+
+CASES = {
+    "cpu": (
+        TrainingCase("best", ("UpNDown",), 1),
+        TrainingCase("best", ("InfHarvester",), 1),
+        TrainingCase("paper", ("UpNDown",), 1),
+        TrainingCase("paper", ("InfHarvester",), 1),
+    ),
+    "cuda": (
+        TrainingCase("best", ("UpNDown",), 5),
+        TrainingCase("paper", ("UpNDown", "Farmer", "InfDoorKey"), 5),
+        TrainingCase("paper", ("Seesaw", "InfHarvester"), 5),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class TrainingSpeed:
+    """How fast it is, all members together."""
+
+    what: str
+    members: int
+    rollout: int
+    """Macro steps of a member in an update."""
+    minibatch: int
+    playing_per_second: float
+    learning_per_second: float
+    minutes_for_20_million: float
+    """What 20 million macro steps of every member would take at this speed."""
+
+
+def measure_training(case: TrainingCase, device: str) -> TrainingSpeed:
+    """Measure a case, with the modes the paper prints."""
+    config = configure_machine(case.preset, {"validation.every": 1_000_000})
+    members = [
+        Member(setting, published_modes(name), seed, config.ppo.learning_rate)
+        for name in case.tasks
+        for setting in [find_task(name).configure()]
+        for seed in range(case.seeds)
+    ]
+    training = Training(members, config, device)
+    for _ in range(_WARM_UP):
+        training.step()
+    steps = config.ppo.rollout * len(members)
+    playing = _rate(training.play, steps)
+    learning = _rate(training.step, steps)
+    whole = 20e6 * len(members) / learning / 60
+    return TrainingSpeed(
+        case.what,
+        len(members),
+        config.ppo.rollout,
+        config.ppo.minibatch,
+        playing,
+        learning,
+        whole,
+    )
+
+
+def _rate(call: object, steps: int) -> float:
+    assert callable(call)
+    began, count = time.perf_counter(), 0
+    while time.perf_counter() - began < SECONDS / 2 or not count:
+        call()
+        count += 1
+    return count * steps / (time.perf_counter() - began)
