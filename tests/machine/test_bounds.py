@@ -12,9 +12,10 @@ from pomp.errors import ConfigError
 from pomp.karel.interpreter import Cap
 from pomp.karel.rules import ACTIONS as ACTION_COUNT
 from pomp.machine import bounds
-from pomp.machine.bounds import begin_points, bound, run_points, settle_points
+from pomp.machine.bounds import bound
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.evaluate import play
+from pomp.machine.outcomes import begin_points, run_points, settle_points
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.tasks.catalog import find_task

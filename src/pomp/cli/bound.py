@@ -154,9 +154,10 @@ def _summarise(given: _Given, found: "Found") -> dict[str, Any]:
 
 def _text(told: dict[str, Any]) -> str:
     times = f" x{told['scale']}" if told["scale"] > 1 else ""
+    modes = f"{len(told['modes'])} mode{'s' if len(told['modes']) > 1 else ''}"
     kind = "exact" if told["exact"] else f"a {told['side']} bound of it"
     lines = [
-        f"{told['task']}{times} ({told['variant']}, {told['cap']}), {len(told['modes'])} modes",
+        f"{told['task']}{times} ({told['variant']}, {told['cap']}), {modes}",
         f"the best transitions earn {told['bound']:.6f}{_SIDES[told['side']]} ({kind}; "
         f"{told['bound'] / told['ceiling']:.1%} of the ceiling {told['ceiling']:g})",
         f"{told['states']:,} states; {told['how']}",

@@ -10,6 +10,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, subcommand
 
 from pomp.cli.bench import Bench
+from pomp.cli.bound import Bound
 from pomp.cli.check import Check
 from pomp.cli.conformance import Conformance
 from pomp.cli.embedding import Embedding
@@ -37,6 +38,7 @@ Command = (
     | Annotated[Search, subcommand("search")]
     | Annotated[Train, subcommand("train")]
     | Annotated[Eval, subcommand("eval")]
+    | Annotated[Bound, subcommand("bound")]
     | Annotated[Play, subcommand("play")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Plot, subcommand("plot", description=_PLOT)]
