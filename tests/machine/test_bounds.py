@@ -11,7 +11,7 @@ from pomp.dsl.sampling import sample_programs
 from pomp.errors import ConfigError
 from pomp.karel.interpreter import Cap
 from pomp.karel.rules import ACTIONS as ACTION_COUNT
-from pomp.machine import bounds
+from pomp.machine import bounds, outcomes
 from pomp.machine.bounds import bound
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.evaluate import play
@@ -157,7 +157,7 @@ def test_programs_that_are_left_at_events_and_taken_up_again_run_as_in_one_go(ta
 def test_what_is_forgotten_changes_nothing(task):
     setting = find_task(task).configure()
     code, draw = compile_programs([*PRINTED[task], WALK]), np.random.default_rng(1)
-    forget = bounds._forget_farmer if task == "Farmer" else bounds._COUNTED[task].forget
+    forget = outcomes.forget_farmer if task == "Farmer" else outcomes.COUNTED[task].forget
     worlds, none = draw_starts(setting, 300, seed=5), np.full(300, -1)
     for _ in range(6):
         advance(setting, code, worlds, draw.integers(len(code), size=300))
@@ -213,11 +213,11 @@ def test_dynamic_programming_and_search_forwards_agree_without_chance(monkeypatc
     def essence(setting, worlds):
         left = worlds.copy()
         left.memory[:, ACTION_COUNT] = 0
-        bounds._forget_inf_door_key(setting, left)
+        outcomes._forget_inf_door_key(setting, left)
         return left.cells, left.pose, left.memory
 
     monkeypatch.setattr(bounds, "_essence", essence)
-    monkeypatch.setattr(bounds, "_COUNTED", {})
+    monkeypatch.setattr(bounds, "COUNTED", {})
     searched = bound(setting, modes)
     assert found.exact
     assert searched.exact
@@ -283,7 +283,7 @@ def test_other_tasks_are_refused(task, variant, message):
 
 
 def test_too_many_states_are_refused(monkeypatch):
-    monkeypatch.setattr(bounds, "MOST_STATES", 1000)
+    monkeypatch.setattr(outcomes, "MOST_STATES", 1000)
     with pytest.raises(ConfigError, match="over 1,000 states"):
         bound(find_task("Seesaw").configure(), PRINTED["Seesaw"])
 

@@ -86,6 +86,7 @@ def _forget_inf_door_key(setting: Setting, worlds: WorldBatch) -> None:
 
 
 def forget_farmer(setting: Setting, worlds: WorldBatch) -> None:
+    """Drop what does not matter for the future of Farmer's worlds, in place."""
     _forget_flags(worlds, 2 * worlds.width - 2)  # the signal's cell
     worlds.memory[:, [SCORE, farmer.PICKED, farmer.PLACED]] = 0
 
