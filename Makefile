@@ -18,9 +18,9 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-demo: install  ## run a program on a task, print its return, write demo/harvester.gif
+demo: install  ## learn a machine for Up-N-Down and show it (minutes); again: go on, or show it
 	@mkdir -p demo
-	$(BIN)/pomp run Harvester examples/harvester.karel --gif demo/harvester.gif
+	$(BIN)/pomp train UpNDown --out demo/UpNDown $$(test -d demo/UpNDown && echo --resume)
 
 test: install  ## run the test suite (minutes)
 	$(BIN)/python -m pytest -n 2

@@ -1,1 +1,19 @@
 """The policy: modes and the transitions between them."""
+
+from pomp.machine.bounds import bound
+from pomp.machine.evaluate import Evaluation, evaluate, evaluate_exactly
+from pomp.machine.policy import ProgramMachine
+from pomp.machine.transitions import DecisionList, NetworkTransition, Rule
+from pomp.machine.zoo import find_machine
+
+__all__ = [
+    "DecisionList",
+    "Evaluation",
+    "NetworkTransition",
+    "ProgramMachine",
+    "Rule",
+    "bound",
+    "evaluate",
+    "evaluate_exactly",
+    "find_machine",
+]

@@ -82,6 +82,9 @@ class PpoConfig:
     """Of the value's loss, which has another one half."""
     entropy: float = 0.01
     """Weight of the entropy. Paper: 0.1."""
+    step_cost: float = 0.0
+    """Taken from the reward of every macro step in training, so that idling is not free. Paper and
+    published code: none."""
     learning_rate: float = 1e-3
     """Of Adam. Paper: the best of 1e-1 to 1e-5."""
     decay: bool = True
@@ -95,7 +98,7 @@ class PpoConfig:
         check_ranges(self, total=(1, 10**13), actors=(1, 1_000_000), steps=(1, 100_000))
         check_ranges(self, minibatch=(1, MOST), epochs=(1, 1000), clip=(1e-9, 1e6))
         check_ranges(self, discount=(0.0, 1.0), trace=(0.0, 1.0), value_weight=(0.0, 1e6))
-        check_ranges(self, entropy=(0.0, 1e6), learning_rate=(1e-30, 1e3))
+        check_ranges(self, entropy=(0.0, 1e6), learning_rate=(1e-30, 1e3), step_cost=(0.0, 1e6))
         check_ranges(self, adam_epsilon=(1e-30, 1.0), gradient_norm=(1e-9, 1e9))
         check_flags(self, "clip_value", "decay")
         if self.rollout % self.minibatch:
@@ -146,7 +149,13 @@ class MachineConfig:
 _PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
     "code": {"ppo.minibatch": 8, "network.hidden": 16, "episode.last_words": True},
-    "best": {},
+    "best": {
+        "ppo.actors": 64,
+        "ppo.minibatch": 128,
+        "ppo.total": 1_000_000,
+        "validation.every": 16,
+        "validation.patience": 8,
+    },
 }
 
 

@@ -197,9 +197,8 @@ class Training:
             torch.stack(column, dim=1) for column in zip(*rows, strict=True)
         )
         _, last = self._network(flat, self._views.look(), self._views.mode())
-        advantages = advantages_of(
-            rewards.to(values.dtype), values, ending != 0, last, ppo.discount, ppo.trace
-        )
+        rewards = (rewards - ppo.step_cost).to(values.dtype)
+        advantages = advantages_of(rewards, values, ending != 0, last, ppo.discount, ppo.trace)
         whole = [seen, mode, choices, chances, values, advantages, advantages + values]
         seen, mode, choices, chances, values, advantages, returns = (
             part.flatten(1, 2) for part in whole
