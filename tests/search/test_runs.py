@@ -128,12 +128,12 @@ def test_a_killed_search_goes_on_to_the_same_modes(tmp_path):
     for change in ("mode.runs=3", "proposer.iterations=40", "proposer.population=16"):
         arguments += ["--set", change]
 
-    def run(folder, *more, stop=None, after=0.0):
+    def run(folder, *more, stop=None, after=0.0, sign="config.json"):
         command = [sys.executable, "-m", "pomp", *arguments, "--out", str(folder), *more]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if stop is not None:
             limit = time.monotonic() + 60
-            while not (folder / "config.json").exists() and time.monotonic() < limit:
+            while not (folder / sign).exists() and time.monotonic() < limit:
                 time.sleep(0.01)
             time.sleep(after)
             process.send_signal(stop)
@@ -144,7 +144,8 @@ def test_a_killed_search_goes_on_to_the_same_modes(tmp_path):
     cut = tmp_path / "cut"
     assert run(cut, stop=signal.SIGKILL)[0] == -signal.SIGKILL
     assert not (cut / STATE_FILE).exists()
-    status, output, _ = run(cut, "--resume", stop=signal.SIGINT, after=2.5)
+    begun = "Seesaw/seed2/metrics.jsonl"  # the last file that is written before the first step
+    status, output, _ = run(cut, "--resume", stop=signal.SIGINT, after=0.5, sign=begun)
     assert status == 130, output
     assert "go on with --resume" in output
     assert (cut / STATE_FILE).exists()
