@@ -13,7 +13,10 @@ import numpy as np
 from pomp._cuda import to_device, to_host
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.sampling import sample_programs
+from pomp.dsl.vocabulary import LEAPS
 from pomp.karel.observation import observe
+from pomp.machine.config import EpisodeConfig
+from pomp.machine.episodes import Episodes, perceive
 from pomp.tasks.catalog import TASKS
 from pomp.tasks.engine import draw_starts
 from pomp.tasks.rollout import act_on, advance, rollout, run_launches
@@ -39,6 +42,7 @@ def play(task, device, *, programs, starts, steps):
     moved = advance(setting, code, worlds, draw.integers(-1, programs, starts))
     found["advance"] = to_host(moved.returns)
     found |= launch_units(setting, code, worlds)
+    found |= run_modes(setting, device, starts, steps)
     for step in range(steps):
         actions = draw.integers(0, 5, starts)
         rewards = act_on(setting, worlds, to_device(actions) if device == "cuda" else actions)
@@ -62,6 +66,22 @@ def launch_units(setting, code, worlds):
         for name, result in zip(("salted", "plain"), run_launches(work, pad), strict=True):
             found |= {f"{name} {count} {n}": array for n, array in enumerate(result)}
     return found
+
+
+def run_modes(setting, device, starts, steps):
+    """Macro steps of two machines with three and two modes, and what their agents see."""
+    texts = [" ".join(LEAPS.decode(row)) for row in sample_programs(5, 3)]
+    config = EpisodeConfig(most_steps=4, last_words=True)
+    worlds = draw_starts(setting, 2 * starts, 1, device=device)
+    episodes = Episodes(setting, [texts[:3], texts[3:]], worlds, config, restarts=True)
+    draw, found = np.random.default_rng(5), {}
+    for step in range(steps):
+        first, second = draw.integers(0, 4, starts), draw.integers(0, 3, starts)
+        choices = np.concatenate([first, second])
+        episodes.step(to_device(choices) if device == "cuda" else choices)
+        found |= {f"mode {step} {n}": np.array(to_host(a)) for n, a in enumerate(episodes.state)}
+    found["seen"] = to_host(perceive(setting, worlds))
+    return found | {f"mode end {n}": array for n, array in enumerate(worlds.to("cpu").arrays)}
 
 
 SMALL = {"programs": 6, "starts": 2, "steps": 8}

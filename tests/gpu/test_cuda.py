@@ -10,7 +10,9 @@ from pomp.dsl.sampling import sample_programs
 from pomp.errors import CudaError, DeviceMemoryError
 from pomp.tasks.catalog import TASKS, find_task
 from pomp.tasks.engine import draw_starts
-from pomp.tasks.rollout import act_on, rollout
+from pomp.tasks.rollout import act_on, rollout, run_launches
+from pomp.tasks.rollout_cuda import LaunchPad
+from pomp.tasks.units import CANDIDATE, Launch, Units
 
 from . import playing
 
@@ -24,6 +26,21 @@ def test_cpu_and_cuda_agree_to_the_bit(task):
     found = playing.play(task, "cuda", **sizes)
     for name, content in expected.items():
         assert found[name] == content, name
+
+
+@pytest.mark.parametrize("name", ["InfHarvester", "Seesaw", "UpNDown", "Farmer", "InfDoorKey"])
+def test_programs_that_are_repeated_until_done_agree_to_the_bit(name):
+    setting = find_task(name).configure()
+    code = compile_ids(sample_programs(1500, 7))
+    table = np.array([[n % 5, n, 0] for n in range(1500)], np.int32)
+    units = Units(np.full((5, 1), CANDIDATE, np.int32), table, 32, rounds=1000, patience=400)
+    results = []
+    for device in ("cpu", "cuda"):
+        worlds = draw_starts(setting, 32, 0, device=device)
+        results += run_launches([Launch(setting, code, units, worlds)], LaunchPad())
+    (returns, actions), (there, acted) = results
+    assert (actions == acted).all(), np.flatnonzero((actions != acted).any(axis=1))[:10]
+    assert (returns == there).all()
 
 
 def test_deep_programs_run_on_the_gpu_too():

@@ -1,0 +1,64 @@
+"""Machines on a GPU: `pytest -m cuda`."""
+
+import numpy as np
+import pytest
+
+from pomp.machine.config import configure_machine
+from pomp.machine.evaluate import evaluate
+from pomp.machine.policy import ProgramMachine
+from pomp.machine.training import Member, Training
+from pomp.machine.transitions import DecisionList, Rule
+from pomp.published import published_modes
+from pomp.tasks.catalog import find_task
+
+pytestmark = pytest.mark.cuda
+
+SMALL = {"ppo.total": 4096, "validation.every": 2, "validation.episodes": 8}
+
+
+def train(device, tasks=("UpNDown", "Farmer"), updates=4):
+    config = configure_machine("paper", SMALL)
+    settings = [find_task(name).configure() for name in tasks]
+    members = [
+        Member(one, published_modes(one.task.name), seed, 1e-3)
+        for one in settings
+        for seed in (0, 1)
+    ]
+    training = Training(members, config, device)
+    for _ in range(updates):
+        training.step()
+    return training
+
+
+def test_training_on_a_gpu_gives_the_same_bytes_twice():
+    first, second = (train("cuda").to_arrays()[0] for _ in range(2))
+    for name, array in first.items():
+        assert array.tobytes() == second[name].tobytes(), name
+
+
+def test_a_checkpoint_goes_on_to_the_same_bytes():
+    whole, cut = train("cuda"), train("cuda", updates=2)
+    again = train("cuda", updates=0)
+    again.restore(*cut.to_arrays())
+    for _ in range(2):
+        again.step()
+    for name, array in whole.to_arrays()[0].items():
+        assert array.tobytes() == again.to_arrays()[0][name].tobytes(), name
+
+
+def test_the_first_rollout_is_the_cpus():
+    """Later ones may differ: networks round otherwise on another device."""
+    steps = [train(device, updates=0).play()[0] for device in ("cpu", "cuda")]
+    chosen = [part.choices.cpu().numpy() for part in steps]
+    assert (chosen[0] == chosen[1]).mean() > 0.99
+    assert np.allclose(steps[0].values.cpu(), steps[1].values.cpu(), atol=1e-3)
+
+
+@pytest.mark.parametrize("task", ["Farmer", "InfHarvester"])
+def test_a_decision_list_plays_the_same_episodes(task):
+    rules = (Rule(to=1, when=("not frontIsClear",)), Rule(to=None, when=("rightIsClear",)), Rule(0))
+    modes = published_modes(task)[:2]
+    machine = ProgramMachine(task, modes, DecisionList(rules, (rules, rules)))
+    found = [evaluate(machine, episodes=200, device=device) for device in ("cpu", "cuda")]
+    assert (found[0].returns == found[1].returns).all()
+    assert (found[0].paths == found[1].paths).all()
