@@ -320,3 +320,12 @@ def test_the_command_reads_the_modes_of_a_search(tmp_path, capsys):
     (tmp_path / "modes.json").write_text(json.dumps(found))
     assert BoundCommand(modes=str(tmp_path), json=True).run() == 0
     assert json.loads(capsys.readouterr().out)["variant"] == "hipo"
+
+
+def test_a_cost_of_macro_steps_is_taken_off_and_makes_long_modes_worth_more():
+    setting = find_task("UpNDown").configure()
+    short, long = f"DEF run m( {STEP_PAIR} m)", f"DEF run m( REPEAT R=9 r( {STEP_PAIR} r) m)"
+    plain = [bound(setting, [mode]).value for mode in (short, long)]
+    dear = [bound(setting, [mode], step_cost=1e-3).value for mode in (short, long)]
+    assert 0 < plain[0] - dear[0] > plain[1] - dear[1] > 0
+    assert bound(setting, [short, long], step_cost=1.0).value == 0

@@ -84,6 +84,7 @@ def bound(
     *,
     most_steps: int = EpisodeConfig().most_steps,
     width: int = WIDTH,
+    step_cost: float = 0.0,
     keep_transitions: bool = False,
 ) -> Bound:
     """The most that transitions between modes can earn; they see the whole world and may end.
@@ -95,6 +96,7 @@ def bound(
         most_steps: macro steps of an episode at scale 1. A search keeps to them. The dynamic
             programme does not; where its best transitions may take more, it is an upper bound.
         width: states a search keeps after each macro step; with enough it is exact.
+        step_cost: taken off for every macro step, where there is a dynamic programme.
         keep_transitions: tabulate the best transitions, too, where there is a dynamic programme.
 
     Raises:
@@ -108,7 +110,7 @@ def bound(
         variant = f"{setting.task.name} ({setting.variant})"
         raise ConfigError(f"no bound for {variant}: its rewards do not add up to its return")
     if setting.task.name in COUNTED and not setting.flag("redraw_per_lap"):
-        return _count_back(setting, code, limits, most_steps, keep_transitions)
+        return _count_back(setting, code, limits, most_steps, step_cost, keep_transitions)
     if setting.task.draws(setting):
         raise draws_too_much(setting)
     return _search(setting, code, limits, most_steps, width)
@@ -116,7 +118,7 @@ def bound(
 
 @kernel
 def _solve_layer(  # type: ignore[no-untyped-def]  # compiled
-    states, points, is_last, points_of, earned, end, first, outcomes, finals,
+    states, points, is_last, cost, points_of, earned, end, first, outcomes, finals,
     value, steps, choice, worth, taken,
 ):  # fmt: skip
     """Solve the states of one phase, with a number of events left.
@@ -125,6 +127,7 @@ def _solve_layer(  # type: ignore[no-untyped-def]  # compiled
         states: `[s]` int64, those of the phase; `points` `[p]` likewise.
         points: see `states`.
         is_last: whether one event is left.
+        cost: of every macro step.
         points_of: the graph's; `earned`, `end`, `first`, `outcomes` and `finals`, too.
         earned: see `points_of`.
         end: see `points_of`.
@@ -156,9 +159,10 @@ def _solve_layer(  # type: ignore[no-untyped-def]  # compiled
             state = states[place]
             for mode in range(points_of.shape[1]):
                 point = points_of[state, mode]
-                found, more = worth[point], taken[point]
+                found, more = worth[point] - cost, taken[point]
                 if end[point] >= 0:
-                    found, more = earned[point] + value[end[point]], steps[end[point]]
+                    found = earned[point] + value[end[point]] - cost
+                    more = steps[end[point]]
                 if found > value[state]:
                     value[state], steps[state], choice[place] = found, 1 + more, mode
                     is_settled = False
@@ -168,7 +172,7 @@ def _solve_layer(  # type: ignore[no-untyped-def]  # compiled
             taken[point] = steps[end[point]]
 
 
-def _solve(graph: Graph) -> tuple[Floats, int, list[NDArray[np.int8]]]:
+def _solve(graph: Graph, cost: float) -> tuple[Floats, int, list[NDArray[np.int8]]]:
     """Go back from the last event to the first.
 
     Returns:
@@ -184,13 +188,15 @@ def _solve(graph: Graph) -> tuple[Floats, int, list[NDArray[np.int8]]]:
         states = graph.states_in[phase]
         choices.append(np.empty(len(states), np.int8))
         _solve_layer(
-            states, points[phase], left == 1, graph.points_of, graph.earned, graph.end,
+            states, points[phase], left == 1, cost, graph.points_of, graph.earned, graph.end,
             graph.first, graph.outcomes, graph.finals, value, steps, choices[-1], worth, taken,
         )  # fmt: skip
     return value[graph.starts], int(steps[graph.starts].max()), choices
 
 
-def _count_back(setting: Setting, code: Code, cap: Cap, most_steps: int, keep: bool) -> Bound:
+def _count_back(
+    setting: Setting, code: Code, cap: Cap, most_steps: int, cost: float, keep: bool
+) -> Bound:  # fmt: skip
     """The bound of a counted task; starts with the same markers are solved together."""
     worlds, starts = enumerate_starts(setting)
     odds = np.array([float(start.probability) for start in starts])
@@ -198,7 +204,7 @@ def _count_back(setting: Setting, code: Code, cap: Cap, most_steps: int, keep: b
     total, most, states, tables = 0.0, 0, 0, []
     for share in np.array_split(order, -(-len(order) // _STARTS)):
         graph = Graph(setting, code, cap, worlds.take(share))
-        values, steps, choices = _solve(graph)
+        values, steps, choices = _solve(graph, cost)
         total += fsum(values * odds[share])
         most, states = max(most, steps), states + len(graph.states) - 1
         if keep:
