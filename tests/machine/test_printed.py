@@ -1,0 +1,23 @@
+"""Stage 3 by itself: on the modes the paper prints, transitions come near what is possible."""
+
+import pytest
+
+from pomp.machine.config import configure_machine
+from pomp.machine.evaluate import evaluate
+from pomp.machine.training import Member, Training
+from pomp.published import published_modes
+from pomp.tasks.catalog import find_task
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(("task", "steps", "least"), [("UpNDown", 200_000, 0.75)])
+def test_the_printed_modes_earn_about_what_the_paper_reports(task, steps, least):
+    config = configure_machine("paper", {"ppo.total": steps, "validation.every": 32})
+    setting = find_task(task).configure()
+    member = Member(setting, published_modes(task), 0, config.ppo.learning_rate)
+    training = Training([member], config, "cpu")
+    while not training.is_finished:
+        training.step()
+    found = evaluate(training.machine(0, {}))
+    assert least < found.mean < 0.796  # the bound of these modes
