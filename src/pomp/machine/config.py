@@ -150,10 +150,10 @@ _PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},
     "code": {"ppo.minibatch": 8, "network.hidden": 16, "episode.last_words": True},
     "best": {
-        "ppo.actors": 64,
-        "ppo.minibatch": 128,
+        "ppo.actors": 128,
+        "ppo.minibatch": 256,
         "ppo.total": 1_000_000,
-        "validation.every": 16,
+        "validation.every": 8,
         "validation.patience": 8,
     },
 }
