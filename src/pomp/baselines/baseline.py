@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pomp.dsl.vocabulary import Action
-from pomp.errors import UnknownNameError
 
 ACTIONS = tuple(f"DEF run m( {action.token} m)" for action in Action)
 """The five actions as programs."""
@@ -59,14 +58,3 @@ PERCEPTIONS = Baseline(
 
 BASELINES = {one.name: one for one in (PSMP, DRL, PERCEPTIONS)}
 """By name."""
-
-
-def find_baseline(name: str) -> Baseline:
-    """A baseline by its name.
-
-    Raises:
-        UnknownNameError: there is none.
-    """
-    if name not in BASELINES:
-        raise UnknownNameError("baseline", name, tuple(BASELINES))
-    return BASELINES[name]

@@ -18,7 +18,6 @@ class RandomTransition:
 
     modes: int
     kind: ClassVar[str] = "random"
-    is_random: ClassVar[bool] = True
 
     def chooser(self, episodes: Episodes) -> Choose:
         """See `pomp.machine.transitions.Transition`."""

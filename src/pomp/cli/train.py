@@ -33,7 +33,7 @@ class Train:
     """Whose settings."""
     method: str | None = None
     """What searches the modes: pomp, pomp-program-space, cem-xm, cem-diversity-topk or
-    cem-diversity-xm; without it the preset's. Or a baseline without a search: psmp, drl or
+    cem-diversity-xm; without it pomp. Or a baseline without a search: psmp, drl or
     perception-ppo."""
     modes: str | None = None
     """Modes found before: a search's folder, a modes.json, or a file with a program per line."""

@@ -229,7 +229,6 @@ class BestTransitions:
     modes: int
     tables: tuple[tuple[Graph, list[NDArray[np.int8]]], ...] = field(repr=False)
     kind: ClassVar[str] = "best"
-    is_random: ClassVar[bool] = False
 
     def chooser(self, episodes: Episodes) -> Choose:
         """What chooses for these worlds, on the CPU."""

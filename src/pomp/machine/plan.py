@@ -13,8 +13,6 @@ from pomp.search.methods import SEVERAL, configure
 from pomp.tasks.task import Setting
 
 SEARCH = "search."
-BEST_METHOD = "pomp"
-"""The searcher of modes of the preset `best`."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ def make_plan(
         settings: the tasks.
         seeds: whole numbers.
         preset: paper, code or best.
-        method: what searches the modes; None: the preset's.
+        method: what searches the modes; None: pomp.
         changes: settings to change: `ppo.entropy`, `network.hidden`, ..., `search.mode.runs`.
         rates: learning rates to try; none: the preset's.
         given: modes that were found before, for every task and seed.
@@ -94,7 +92,7 @@ def make_plan(
         if name.startswith(SEARCH)
     }
     machine = configure_machine(preset, own)
-    name = method or (BEST_METHOD if preset == "best" else "pomp")
+    name = method or "pomp"
     if name not in SEVERAL:
         raise ConfigError(f"a machine needs several modes; {name} finds one (try {SEVERAL[0]})")
     if given and (of_search or method):

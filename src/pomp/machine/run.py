@@ -18,7 +18,7 @@ from pomp.embedding.files import read_arrays, write_arrays
 from pomp.errors import DataFileError
 from pomp.folders import begin_run, check_config, remove_drafts, write_text
 from pomp.karel.render import save_animation
-from pomp.machine.evaluate import EPISODES, Evaluation, play
+from pomp.machine.evaluate import Evaluation, evaluate
 from pomp.machine.picture import describe, draw_machine, frames_of
 from pomp.machine.plan import Plan
 from pomp.machine.policy import ProgramMachine
@@ -26,7 +26,6 @@ from pomp.machine.training import Member, Training
 from pomp.published import published
 from pomp.search.batch import Batch
 from pomp.search.folder import MODES_FILE, SearchFolder, read_modes
-from pomp.streams import Purpose, open_streams
 from pomp.tasks.engine import draw_starts
 from pomp.tasks.task import Setting
 from pomp.version import __version__
@@ -213,7 +212,8 @@ class TrainingRun:
             "search": self.plan.searches[0].method if self.plan.searches else "given",
         }
         machine = training.machine(index, provenance)
-        result, starts = evaluate_once(machine, EVALUATION_SEED)
+        result = evaluate(machine, seed=EVALUATION_SEED)
+        starts = draw_starts(result.setting, len(result.returns), EVALUATION_SEED)
         self._write(self.folder_of(setting, seed), machine, result, starts)
         row = {"task": setting.task.name, "seed": seed, "validation": score, **result.to_json()}
         return {name: value for name, value in row.items() if name != "returns"}
@@ -227,16 +227,6 @@ class TrainingRun:
         write_text(folder / "machine.svg", draw_machine(machine, result))
         write_text(folder / EVALUATION_FILE, json.dumps(result.to_json(), indent=1) + "\n")
         save_animation(frames_of(machine, result, starts), folder / "episode.gif")
-
-
-def evaluate_once(machine: ProgramMachine, seed: int) -> tuple[Evaluation, Any]:
-    """An evaluation as the paper's tables have it, and the worlds it began in."""
-    setting = machine.configure()
-    count = EPISODES.get(setting.task.suite, 100)
-    worlds = draw_starts(setting, count, seed)
-    starts = worlds.copy()
-    draws = open_streams(Purpose.EVALUATION, seed, 1, worlds=count)
-    return play(machine, setting, worlds, draws), starts
 
 
 def _sum_up(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pomp._cuda import to_host
 from pomp.errors import ConfigError, TrainingError
 from pomp.karel.lanes import BY_CHOICE
 from pomp.machine.config import MachineConfig
@@ -298,7 +299,7 @@ class Training:
             state = zip(names, worlds.arrays, strict=True)
             arrays |= {f"worlds{number}.{name}": np.array(array) for name, array in state}
             arrays |= {
-                f"episodes{number}.{name}": np.array(_host(getattr(batch, name)))
+                f"episodes{number}.{name}": np.array(to_host(getattr(batch, name)))
                 for name in ("mode", "taken")
             }
         for number, kept in enumerate(self.kept):
@@ -329,10 +330,6 @@ def _finite(told: NDArray[np.float32]) -> dict[str, float | None]:
     """The statistics by name; None for what is no number, which JSON could not hold."""
     pairs = zip(STATISTICS, told, strict=True)
     return {name: float(value) if np.isfinite(value) else None for name, value in pairs}
-
-
-def _host(array: Any) -> NDArray[Any]:
-    return array if isinstance(array, np.ndarray) else array.copy_to_host()
 
 
 def _fill(target: Any, source: NDArray[Any]) -> None:

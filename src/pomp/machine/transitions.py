@@ -28,11 +28,9 @@ class Transition(Protocol):
 
     Attributes:
         kind: its name in files.
-        is_random: whether choices are drawn, unless the likeliest are asked for.
     """
 
     kind: ClassVar[str]
-    is_random: ClassVar[bool]
 
     def chooser(self, episodes: Episodes) -> Choose:
         """What chooses for these worlds, on their device; it reads them anew at every call."""
@@ -101,7 +99,6 @@ class DecisionList:
     start: tuple[Rule, ...]
     after: tuple[tuple[Rule, ...], ...]
     kind: ClassVar[str] = "decision list"
-    is_random: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for rules in (self.start, *self.after):
@@ -180,7 +177,6 @@ class NetworkTransition:
     modes: int
     arrays: dict[str, NDArray[np.float32]]
     kind: ClassVar[str] = "network"
-    is_random: ClassVar[bool] = True
 
     def fits(self, size: tuple[int, int]) -> bool:
         """Whether it can look at a world of this size."""
