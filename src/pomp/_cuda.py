@@ -121,6 +121,14 @@ def to_host(array: Any) -> NDArray[Any]:
     return as_launchable(array).copy_to_host()
 
 
+def fill(target: Any, source: NDArray[Any]) -> None:
+    """Write a NumPy array over an array from anywhere."""
+    if is_on_device(target):
+        as_launchable(target).copy_to_device(np.ascontiguousarray(source))
+    else:
+        target[...] = source
+
+
 def room(shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
     """Uninitialised GPU memory.
 

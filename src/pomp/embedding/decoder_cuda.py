@@ -29,8 +29,8 @@ from pomp.embedding.decoder import (
     read_token,
     widened,
 )
-from pomp.embedding.graphs import capture
 from pomp.embedding.model import EmbeddingModel
+from pomp.graphs import capture, numba_stream
 
 LEAST_ROWS, MOST_ROWS = 64, 16_384
 SIZES = tuple(
@@ -317,9 +317,8 @@ class _Batch:
 
     def _launch(self, loop: Any, *tensors: Tensor, blocks: int | None = None) -> None:
         """Launch a kernel; one block a row unless said otherwise."""
-        stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
         arrays = (as_launchable(tensor) for tensor in tensors)
-        loop[blocks or self.size, THREADS, stream](*arrays)
+        loop[blocks or self.size, THREADS, numba_stream()](*arrays)
 
 
 class _Graph:

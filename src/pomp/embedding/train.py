@@ -29,7 +29,6 @@ from pomp.embedding.dataset import Dataset
 from pomp.embedding.decoder import DEF
 from pomp.embedding.draws import Draws, For
 from pomp.embedding.evaluate import compare_tokens, evaluate
-from pomp.embedding.graphs import exact, prepare
 from pomp.embedding.losses import normalise
 from pomp.embedding.objective import behaviour_rewards, show_originals
 from pomp.embedding.space import Embedding, make_decoder
@@ -37,6 +36,7 @@ from pomp.embedding.steps import TERMS, Steps
 from pomp.embedding.weights import load_weights, save_weights
 from pomp.errors import ConfigError
 from pomp.folders import begin_run, check_config
+from pomp.graphs import exact, prepare
 
 SAVE_SECONDS = 60.0  # at least so often; and after every epoch
 _SUPERVISED, _REINFORCE = range(2)  # phases of an epoch

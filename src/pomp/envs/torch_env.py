@@ -11,6 +11,7 @@ from pomp._cuda import THREADS, as_launchable, blocks_for, check_device, load_cu
 from pomp.dsl.vocabulary import Action
 from pomp.envs.episodes import Episodes, configure, streams_of, world_space
 from pomp.errors import ConfigError, CudaError, EnvironmentMisuseError
+from pomp.graphs import numba_stream
 from pomp.karel.observation import observe
 from pomp.karel.world import WorldBatch
 from pomp.tasks.engine import cuda_kernels_of, empty_worlds, reset
@@ -126,7 +127,7 @@ class KarelTorchEnv:
         """Capture one step as a CUDA graph; returns its replay."""
         from pomp.karel.observation_cuda import observer
 
-        cuda = load_cuda()
+        load_cuda()
         count = self.num_envs
         empty = empty_worlds(self.setting, count)
         self._state: list[Any] = [torch.from_numpy(array).to(self.device) for array in empty.arrays]
@@ -144,7 +145,7 @@ class KarelTorchEnv:
         self._held = (arrays, actions, shown)
 
         def launch() -> None:
-            stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
+            stream = numba_stream()
             play_worlds[blocks_for(count), THREADS, stream](*actions, self.limit, *arrays)
             show(stream)
 

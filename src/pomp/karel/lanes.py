@@ -205,11 +205,11 @@ def run_lane(
     spent, is_complete = 0, True
     score, scored_at = lane_memory[SCORE], lane_memory[ACTIONS]
     for _ in range(rounds):
-        round_from = lane_memory[ACTIONS]
-        for place in range(lists.shape[1]):
+        round_from, place = lane_memory[ACTIONS], 0
+        # No `for` in a `for` here: on an H200, CUDA's assembler lost the inner one's bound.
+        while place < lists.shape[1] and lists[row, place] != -1:
             program = lists[row, place]
-            if program == -1:
-                break
+            place += 1
             if program == CANDIDATE:
                 program = units[unit, UNIT_CANDIDATE]
             lane_pose = run_program(

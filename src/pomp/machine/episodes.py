@@ -4,12 +4,13 @@ A macro step runs the chosen program to its end or its cap, or ends the episode.
 the worlds' device; a network's tensors can share their memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pomp._cuda import THREADS, as_launchable, blocks_for, room, to_device
+from pomp._cuda import THREADS, as_launchable, blocks_for, fill, room, to_device
 from pomp._numba import launch, parts_for
 from pomp.dsl.bytecode import compile_programs
 from pomp.dsl.syntax import Program
@@ -17,7 +18,7 @@ from pomp.errors import ConfigError
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.machine.config import EpisodeConfig
-from pomp.tasks.engine import cuda_kernels_of, kernels_of
+from pomp.tasks.engine import cuda_kernels_of, kernels_of, reset_again
 from pomp.tasks.rollout import check_worlds
 from pomp.tasks.rollout_cuda import rules_on_device
 from pomp.tasks.task import Setting
@@ -71,14 +72,22 @@ class Episodes:
         self._restarts, self._threads, self._cap = restarts, threads, Cap.parse(config.cap)
         first = np.repeat(np.cumsum(counts) - counts, share).astype(np.int32)
         modes = np.repeat(counts, share).astype(np.int32)
-        zero = [np.zeros(len(worlds), dtype) for dtype in _STATE]
-        zero[0][:] = -1
         self._place: Any = (first, modes)
-        state: Any = zero
+        state: Any = self._first_state()
         if worlds.device == "cuda":
-            self._place, state = map(to_device, self._place), map(to_device, zero)
-            self._place = tuple(self._place)
+            self._place, state = tuple(map(to_device, self._place)), map(to_device, state)
         self.mode, self.taken, self.ending, self.rewards, self.worth = state
+
+    def _first_state(self) -> list[NDArray[Any]]:
+        state = [np.zeros(len(self.worlds), dtype) for dtype in _STATE]
+        state[0][:] = -1
+        return state
+
+    def restart(self, streams: NDArray[np.uint64]) -> None:
+        """Begin anew in place, each world with a start drawn from its stream."""
+        reset_again(self.setting, self.worlds, streams)
+        for array, first in zip(self.state, self._first_state(), strict=True):
+            fill(array, first)
 
     def __len__(self) -> int:
         return len(self.worlds)
@@ -90,10 +99,8 @@ class Episodes:
 
     def step(self, choices: Any) -> None:
         """Run the chosen modes; `[B]` int64: a mode's number, or the number of modes to end."""
-        settings = (self._last_words, choices, self._most, self._restarts)
-        limits = (self._cap.by_calls, self._cap.limit)
         if self.worlds.device == "cuda":
-            self._step_cuda(settings, limits)
+            self.stepper(choices)(0)
             return
         take_modes = kernels_of(self.setting.task).take_modes
         parts = parts_for(len(self), self._threads, least=_LEAST_WORLDS)
@@ -101,32 +108,40 @@ class Episodes:
 
         def step_part(part: int) -> None:
             take_modes(
-                edges[part], edges[part + 1], self._code.instructions, *self._place, *settings,
-                *limits, self.setting.rules, *self.worlds.arrays, *self.state,
+                edges[part], edges[part + 1], self._code.instructions, *self._place,
+                self._last_words, choices, self._most, self._restarts,
+                self._cap.by_calls, self._cap.limit,
+                self.setting.rules, *self.worlds.arrays, *self.state,
                 np.empty(max(self._code.depth, 1), np.int32), np.empty(2, np.int32),
             )  # fmt: skip
 
         launch(parts, step_part)
 
-    def _step_cuda(self, settings: tuple[Any, ...], limits: tuple[bool, int]) -> None:
-        last_words, choices, most, restarts = settings
-        kernels = cuda_kernels_of(self.setting, self._code.depth)
-        kernels.take_modes[blocks_for(len(self)), THREADS](
+    def stepper(self, choices: Any) -> Callable[[Any], None]:
+        """On a GPU: a step with choices from fixed memory, as a function of the stream to use."""
+        kernel = cuda_kernels_of(self.setting, self._code.depth).take_modes
+        arguments = (
             as_launchable(self._code.on_device), *map(as_launchable, self._place),
-            last_words, as_launchable(choices), most, restarts, *limits,
-            rules_on_device(self.setting),
+            self._last_words, as_launchable(choices), self._most, self._restarts,
+            self._cap.by_calls, self._cap.limit, rules_on_device(self.setting),
             *map(as_launchable, (*self.worlds.arrays, *self.state)),
         )  # fmt: skip
+        return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*arguments)
 
 
 def perceive(setting: Setting, worlds: WorldBatch, out: Any = None) -> Any:
     """What the agents see, `[B]` uint8: bit i is set if perception i holds (of the first four)."""
     if worlds.device == "cuda":
         seen = room(len(worlds), np.uint8) if out is None else out
-        arrays = map(as_launchable, (worlds.cells, worlds.pose, seen))
-        kernel = cuda_kernels_of(setting).perceive_worlds
-        kernel[blocks_for(len(worlds)), THREADS](rules_on_device(setting), *arrays)
+        perceiver(setting, worlds, seen)(0)
         return seen
     seen = np.empty(len(worlds), np.uint8) if out is None else out
     kernels_of(setting.task).perceive_worlds(setting.rules, worlds.cells, worlds.pose, seen)
     return seen
+
+
+def perceiver(setting: Setting, worlds: WorldBatch, out: Any) -> Callable[[Any], None]:
+    """On a GPU: `perceive` into fixed memory, as a function of the stream to use."""
+    kernel, rules = cuda_kernels_of(setting).perceive_worlds, rules_on_device(setting)
+    arrays = [as_launchable(array) for array in (worlds.cells, worlds.pose, out)]
+    return lambda stream: kernel[blocks_for(len(worlds)), THREADS, stream](rules, *arrays)

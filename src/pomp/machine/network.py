@@ -7,7 +7,7 @@ modes are never on as inputs and never chosen as outputs.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import torch
@@ -179,9 +179,9 @@ class Ensemble:
 
     def __init__(self, shape: Shape, modes: list[int], device: str) -> None:
         self.shape = shape
-        ends = torch.arange(shape.modes + 1)
-        is_absent = ends > torch.tensor(modes)[:, None]
-        self.absent = (is_absent * _UNLIKELY)[:, None].to(device)
+        self._every = torch.arange(shape.modes + 1, device=device)
+        is_absent = self._every > torch.tensor(modes, device=device)[:, None]
+        self.absent = (is_absent * _UNLIKELY)[:, None]
 
     def __call__(self, flat: Tensor, seen: Tensor, mode: Tensor) -> tuple[Tensor, Tensor]:
         """Logits and values.
@@ -195,9 +195,12 @@ class Ensemble:
             `[E, B, K + 1]`, the last of a member's own being the end, and `[E, B]`.
         """
         parts = self.shape.split(flat)
-        hidden = _see_grid(parts, seen) if self.shape.sees_grid else _see(seen)
+        if self.shape.sees_grid:
+            hidden = _relu(parts, "grid.2", _look_over(parts, seen))
+        else:
+            hidden = _see(seen)
         if self.shape.sees_mode:
-            last = functional.one_hot(mode + 1, self.shape.modes + 2)[..., 1:].to(flat.dtype)
+            last = (mode.unsqueeze(-1) == self._every).to(flat.dtype)
             if self.shape.sees_grid:
                 last = _relu(parts, "mode", last)
             hidden = torch.cat([hidden, last], dim=-1)
@@ -206,16 +209,32 @@ class Ensemble:
         return logits, _linear(parts, "critic", hidden).squeeze(-1)
 
 
-def _see_grid(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
-    """`[E, B, 8, H, W]` -> `[E, B, hidden]`; members are groups of one convolution."""
+def _look_over(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
+    """`[E, B, 8, H, W]` -> `[E, B, features]`: two convolutions, each member with its own."""
     members, batch, channels, *size = planes.shape
+    if planes.device.type == "cuda":  # groups are slow there: products of patches
+        hidden = planes.movedim(2, -1)  # [E, B, H, W, 8]
+        for name in ("grid.0", "grid.1"):
+            hidden = _convolve(parts, name, hidden).relu()
+        return hidden.movedim(-1, 2).flatten(2)
     hidden = planes.transpose(0, 1).reshape(batch, members * channels, *size).to(torch.float32)
     for name in ("grid.0", "grid.1"):
         weight = _weight(parts, name).flatten(0, 1)
         bias = parts[f"{name}.bias"].flatten()
         hidden = functional.conv2d(hidden, weight, bias, groups=members).relu()
-    features = hidden.view(batch, members, -1).transpose(0, 1)
-    return _relu(parts, "grid.2", features)
+    return hidden.view(batch, members, -1).transpose(0, 1)
+
+
+def _convolve(parts: dict[str, Tensor], name: str, planes: Tensor) -> Tensor:
+    """`[E, B, H, W, C]` -> `[E, B, H - k + 1, W - k + 1, F]`."""
+    weight = _weight(parts, name)  # [E, F, C, k, k]
+    side = weight.shape[-1]
+    patches = planes.unfold(2, side, 1).unfold(3, side, 1)  # [E, B, H', W', C, k, k]
+    rows = patches.flatten(4).flatten(1, 3).to(weight.dtype)
+    found = torch.baddbmm(
+        parts[f"{name}.bias"].unsqueeze(1), rows, weight.flatten(2).transpose(1, 2)
+    )
+    return found.view(*patches.shape[:4], -1)
 
 
 def _see(perceptions: Tensor) -> Tensor:
@@ -247,6 +266,13 @@ def choose(logits: Tensor, draws: Tensor | None) -> Tensor:
     """`[..., K + 1]` -> `[...]` int64: the choice a number from 0 to 1 stands for, or the best."""
     if draws is None:
         return logits.argmax(dim=-1)
-    edges = torch.softmax(logits, dim=-1).cumsum(dim=-1)
+    chances = torch.softmax(logits, dim=-1)
+    edges = (chances.unsqueeze(-2) * _up_to(chances.shape[-1], chances.device)).sum(dim=-1)
     edges = edges[..., :-1] / edges[..., -1:]  # rounding: the last edge is 1
     return (draws.unsqueeze(-1) >= edges).sum(dim=-1)
+
+
+@cache
+def _up_to(count: int, device: torch.device) -> Tensor:
+    """A matrix whose product with numbers adds up those so far."""
+    return torch.ones(count, count, device=device).tril()

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pomp.graphs import Replayed
 from pomp.machine.config import PpoConfig
 
 Forward = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -86,11 +87,16 @@ def normalise(advantages: Tensor) -> Tensor:
     return (advantages - mean) / (advantages.std(dim=1, keepdim=True) + _TINY)
 
 
+def pick(chances: Tensor, choices: Tensor) -> Tensor:
+    """`[..., K]` and `[...]` int64 -> `[...]`; a product, whose gradient adds in one order."""
+    every = torch.arange(chances.shape[-1], device=choices.device)
+    return (chances * (choices.unsqueeze(-1) == every)).sum(dim=-1)
+
+
 def losses_of(logits: Tensor, values: Tensor, steps: Steps, config: PpoConfig) -> Tensor:
     """`[3, E]`: the policy's loss, the value's loss and the entropy of each member."""
     chances = torch.log_softmax(logits, dim=-1)
-    chosen = chances.gather(-1, steps.choices.unsqueeze(-1)).squeeze(-1)
-    ratio = (chosen - steps.chances).exp()
+    ratio = (pick(chances, steps.choices) - steps.chances).exp()
     clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
     gained = torch.minimum(ratio * steps.advantages, clipped * steps.advantages)
     error = (values - steps.returns).square()
@@ -117,6 +123,10 @@ class Learner:
         self._rates = learning_rates.unsqueeze(1)  # [E, 1]
         self._first, self._second = torch.zeros_like(flat), torch.zeros_like(flat)
         self.count = 0
+        self._go_through = Replayed(self._descend_all, self._changed, flat.device)
+
+    def _changed(self) -> list[Tensor]:
+        return [self.flat.detach(), self._first, self._second]
 
     def learn(self, steps: Steps, orders: Tensor, update: int) -> Tensor:
         """One update from a rollout.
@@ -127,39 +137,53 @@ class Learner:
             update: how many updates came before.
 
         Returns:
-            `[E, 4]`, the means of `STATISTICS` over the gradient steps.
+            `[E, 4]`, the means of `STATISTICS` over the gradient steps; overwritten by the next.
+        """
+        paces = self._paces(update).to(self.flat)
+        return self._go_through(orders, paces, *vars(steps).values())
+
+    def _paces(self, update: int) -> Tensor:
+        """`[gradient steps, 2]`: what each multiplies the learning rate and Adam's epsilon by.
+
+        The learning rate decays; both hold Adam's corrections for its first steps.
         """
         config = self.config
         share = 1.0 - update / config.updates if config.decay else 1.0
-        told = []
+        slow, slower = _BETAS
+        first, steps = self.count + 1, config.epochs * config.rollout // config.minibatch
+        self.count += steps
+        rights = [(1 - slower**count) ** 0.5 for count in range(first, first + steps)]
+        rates = [share / (1 - slow**count) for count in range(first, first + steps)]
+        pairs = [(rate * right, right) for rate, right in zip(rates, rights, strict=True)]
+        return torch.tensor(pairs, dtype=torch.float64)
+
+    def _descend_all(self, orders: Tensor, paces: Tensor, *parts: Tensor) -> Tensor:
+        steps, size, told = Steps(*parts), self.config.minibatch, []
+        pace = iter(paces)
         for order in orders:
             shuffled = steps.take(order)
-            for first in range(0, config.rollout, config.minibatch):
-                part = shuffled.cut(first, first + config.minibatch)
-                told.append(self._descend(part, share))
+            for first in range(0, self.config.rollout, size):
+                told.append(self._descend(shuffled.cut(first, first + size), next(pace)))
         return torch.stack(told).mean(dim=0)
 
-    def _descend(self, part: Steps, share: float) -> Tensor:
+    def _descend(self, part: Steps, pace: Tensor) -> Tensor:
         logits, values = self.forward(self.flat, part.seen, part.mode)
         policy, value, entropy = losses = losses_of(logits, values, part, self.config)
         loss = policy + self.config.value_weight * value - self.config.entropy * entropy
         (gradient,) = torch.autograd.grad(loss.sum(), self.flat)
         length = gradient.norm(dim=1, keepdim=True)
         gradient = gradient * (self.config.gradient_norm / (length + _SHORT)).clamp(max=1.0)
-        self._follow(gradient, share)
+        self._follow(gradient, *pace)
         return torch.cat([losses.detach().T, length], dim=1)
 
     @torch.no_grad()
-    def _follow(self, gradient: Tensor, share: float) -> None:
-        """One step of Adam; its corrections for the first steps are in the rate and the epsilon."""
-        self.count += 1
+    def _follow(self, gradient: Tensor, faster: Tensor, right: Tensor) -> None:
+        """One step of Adam."""
         slow, slower = _BETAS
         self._first.lerp_(gradient, 1 - slow)
         self._second.mul_(slower).addcmul_(gradient, gradient, value=1 - slower)
-        right = (1 - slower**self.count) ** 0.5
         spread = self._second.sqrt().add_(self.config.adam_epsilon * right)
-        rates = self._rates * (share * right / (1 - slow**self.count))
-        self.flat.addcdiv_(self._first * rates, spread, value=-1)
+        self.flat.addcdiv_(self._first * (self._rates * faster), spread, value=-1)
 
     @torch.no_grad()
     def begin_anew(self, member: int, row: Tensor) -> None:

@@ -13,16 +13,18 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from pomp._cuda import to_host
+from pomp._cuda import fill, to_host
 from pomp.errors import ConfigError, TrainingError
+from pomp.graphs import Replayed, exact, prepare
 from pomp.karel.lanes import BY_CHOICE
 from pomp.machine.config import MachineConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.evaluate import outcomes
 from pomp.machine.network import Ensemble, Shape, choose, draw_weights
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.ppo import STATISTICS, Learner, Steps, advantages_of, normalise
+from pomp.machine.ppo import STATISTICS, Learner, Steps, advantages_of, normalise, pick
 from pomp.machine.transitions import NetworkTransition
 from pomp.machine.views import Views
 from pomp.streams import Purpose, draw_units, open_streams
@@ -78,6 +80,8 @@ class Training:
         if len({(one.setting.height, one.setting.width) for one in members}) != 1:
             raise ConfigError("members of one ensemble have grids of one size")
         self.members, self.config, self.device = list(members), config, device
+        self._where = torch.device(device)
+        prepare(self._where)
         setting = members[0].setting
         most = max(len(member.modes) for member in members)
         self.shape = Shape(config.network, setting.height, setting.width, most)
@@ -91,29 +95,37 @@ class Training:
         self.finished_at: list[int | None] = [None] * len(members)
         self.diverged: list[int] = []
         actors = config.ppo.actors
-        self._batches = self._begin(Purpose.TRAINING, _STARTS, actors, restarts=True)
-        self._views = Views(self._batches, config.network.inputs, len(members))
-        choices = [one.streams(Purpose.TRAINING, _CHOICES, worlds=actors) for one in members]
-        orders = [one.streams(Purpose.TRAINING, _ORDER, worlds=1) for one in members]
-        self._choices, self._orders = np.concatenate(choices), np.concatenate(orders)
+        streams = self._streams(Purpose.TRAINING, _STARTS, worlds=actors)
+        self._views = self._begin(streams, restarts=True)
+        self._play = Replayed(self._play_with, self._views.changed, self._where)
+        self._trials: Views | None = None
+        self._try: Any = None  # what plays them
+        self._choices = self._streams(Purpose.TRAINING, _CHOICES, worlds=actors)
+        self._orders = self._streams(Purpose.TRAINING, _ORDER, worlds=1)
 
     def _first_weights(self, member: Member) -> dict[str, NDArray[np.float32]]:
         small = Shape(self.shape.config, self.shape.height, self.shape.width, len(member.modes))
         return draw_weights(small, member.streams(Purpose.TRAINING, _WEIGHTS, worlds=1)[0])
 
-    def _begin(
-        self, purpose: Purpose, what: int, worlds: int, *indices: int, restarts: bool
-    ) -> list[Episodes]:
+    def _streams(
+        self, purpose: Purpose, what: int, *indices: int, worlds: int
+    ) -> NDArray[np.uint64]:
+        """Streams of all members, one after the other."""
+        parts = [one.streams(purpose, what, *indices, worlds=worlds) for one in self.members]
+        return np.concatenate(parts)
+
+    def _begin(self, streams: NDArray[np.uint64], *, restarts: bool) -> Views:
         """Episodes for all members, those of a task in one batch."""
-        batches = []
+        batches, share, first = [], len(streams) // len(self.members), 0
         for _, group in groupby(self.members, key=lambda one: id(one.setting)):
             own = list(group)
-            streams = [one.streams(purpose, what, *indices, worlds=worlds) for one in own]
+            last = first + share * len(own)
             setting, sets = own[0].setting, [one.modes for one in own]
-            starts = reset(setting, np.concatenate(streams), self.device)
+            starts = reset(setting, streams[first:last], self.device)
             config = self.config.episode
             batches.append(Episodes(setting, sets, starts, config, restarts=restarts))
-        return batches
+            first = last
+        return Views(batches, self.config.network.inputs, len(self.members))
 
     @property
     def is_finished(self) -> bool:
@@ -134,7 +146,8 @@ class Training:
         keys = draw_units(self._orders, self.config.ppo.epochs * count).T
         shape = (len(self.members), self.config.ppo.epochs, count)
         orders = torch.from_numpy(keys.reshape(shape)).to(self.device).argsort(dim=2, stable=True)
-        told = self.learner.learn(steps, orders.transpose(0, 1), self.update).cpu().numpy()
+        with exact(self._where):
+            told = self.learner.learn(steps, orders.transpose(0, 1), self.update).cpu().numpy()
         self.update += 1
         self._check(told)
         is_last = self.update >= self.config.ppo.updates
@@ -177,57 +190,73 @@ class Training:
         waits = self.config.validation.patience * self.config.validation.every
         return waits > 0 and self.update - self.kept[number].update >= waits
 
-    @torch.no_grad()
     def play(self) -> tuple[Steps, tuple[NDArray[Any], NDArray[Any]]]:
-        """One rollout, and the returns and endings of the episodes that ended in it."""
-        ppo, members = self.config.ppo, len(self.members)
+        """One rollout, and the returns and endings of the episodes that ended in it.
+
+        On a GPU the rollout is overwritten by the next.
+        """
+        ppo = self.config.ppo
         draws = torch.from_numpy(draw_units(self._choices, ppo.steps)).to(self.device)
-        draws = draws.view(ppo.steps, members, ppo.actors)
-        rows: list[tuple[torch.Tensor, ...]] = []
-        flat = self.learner.flat
-        for step in range(ppo.steps):
-            seen, mode = self._views.look().clone(), self._views.mode().clone()
+        with exact(self._where):
+            parts, worth, ending = self._play(draws.view(ppo.steps, len(self.members), ppo.actors))
+        return Steps(*parts), (worth.cpu().numpy(), ending.cpu().numpy())
+
+    @torch.no_grad()
+    def _play_with(self, draws: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
+        ppo, flat, views = self.config.ppo, self.learner.flat, self._views
+        rows: list[tuple[Tensor, ...]] = []
+        for numbers in draws:
+            seen, mode = views.look().clone(), views.mode().clone()
             logits, values = self._network(flat, seen, mode)
-            choices = choose(logits, draws[step])
-            chances = torch.log_softmax(logits, dim=-1).gather(-1, choices.unsqueeze(-1))
-            for batch, part in zip(self._batches, self._views.share(choices), strict=True):
-                batch.step(part)
-            told = (self._views.gather(name) for name in ("rewards", "ending", "worth"))
-            rows.append((seen, mode, choices, chances.squeeze(-1), values, *told))
+            choices = choose(logits, numbers)
+            chances = pick(torch.log_softmax(logits, dim=-1), choices)
+            views.take(choices)
+            told = (views.gather(name) for name in ("rewards", "ending", "worth"))
+            rows.append((seen, mode, choices, chances, values, *told))
         seen, mode, choices, chances, values, rewards, ending, worth = (
             torch.stack(column, dim=1) for column in zip(*rows, strict=True)
         )
-        _, last = self._network(flat, self._views.look(), self._views.mode())
+        _, last = self._network(flat, views.look(), views.mode())
         rewards = (rewards - ppo.step_cost).to(values.dtype)
         advantages = advantages_of(rewards, values, ending != 0, last, ppo.discount, ppo.trace)
         whole = [seen, mode, choices, chances, values, advantages, advantages + values]
         seen, mode, choices, chances, values, advantages, returns = (
             part.flatten(1, 2) for part in whole
         )
-        steps = Steps(seen, mode, choices, chances, values, normalise(advantages), returns)
-        return steps, (worth.cpu().numpy(), ending.cpu().numpy())
+        parts = [seen, mode, choices, chances, values, normalise(advantages), returns]
+        return parts, worth, ending
+
+    def _play_trials(self) -> Views:
+        """Fresh episodes with drawn choices, all played to their ends."""
+        count, number = self.config.validation.episodes, self.update
+        starts = self._streams(Purpose.VALIDATION, _STARTS, number, worlds=count)
+        streams = self._streams(Purpose.VALIDATION, _CHOICES, number, worlds=count)
+        if self._trials is None:
+            self._trials = self._begin(starts, restarts=False)
+            self._try = Replayed(self._try_with, self._trials.changed, self._where)
+        first = 0
+        for batch in self._trials.batches:
+            batch.restart(starts[first : first + len(batch)])
+            first += len(batch)
+        while not bool(self._trials.gather("ending").all()):
+            ahead = torch.from_numpy(draw_units(streams, _AHEAD)).to(self.device)
+            with exact(self._where):
+                self._try(ahead.view(_AHEAD, len(self.members), count))
+        return self._trials
 
     @torch.no_grad()
+    def _try_with(self, draws: Tensor) -> None:
+        assert self._trials is not None
+        for numbers in draws:
+            logits, _ = self._network(self.learner.flat, self._trials.look(), self._trials.mode())
+            self._trials.take(choose(logits, numbers))
+
     def _validate(
         self, told: NDArray[np.float32], episodes: tuple[NDArray[Any], NDArray[Any]]
     ) -> list[dict[str, Any]]:
         """Fresh episodes with drawn choices; transitions that did as well as any are kept."""
         count = self.config.validation.episodes
-        number = self.update
-        batches = self._begin(Purpose.VALIDATION, _STARTS, count, number, restarts=False)
-        views = Views(batches, self.config.network.inputs, len(self.members))
-        streams = np.concatenate(
-            [
-                one.streams(Purpose.VALIDATION, _CHOICES, number, worlds=count)
-                for one in self.members
-            ]
-        )
-        while not bool(views.gather("ending").all()):
-            ahead = torch.from_numpy(draw_units(streams, _AHEAD)).to(self.device)
-            for draws in ahead.view(_AHEAD, len(self.members), count):
-                logits, _ = self._network(self.learner.flat, views.look(), views.mode())
-                for batch, part in zip(batches, views.share(choose(logits, draws)), strict=True):
-                    batch.step(part)
+        batches = self._play_trials().batches
         parts = [outcomes(batch) for batch in batches]
         returns, programs, actions, ended = (
             np.concatenate(column).reshape(len(self.members), count)
@@ -293,7 +322,7 @@ class Training:
         """Everything a checkpoint needs."""
         arrays = self.learner.to_arrays()
         arrays |= {"choices": self._choices, "orders": self._orders}
-        for number, batch in enumerate(self._batches):
+        for number, batch in enumerate(self._views.batches):
             worlds = batch.worlds.to("cpu")
             names = ("cells", "pose", "memory", "stream")
             state = zip(names, worlds.arrays, strict=True)
@@ -316,12 +345,12 @@ class Training:
         self.update, self.finished_at = int(values["update"]), list(values["finished_at"])
         self.diverged = list(values["diverged"])
         self._choices, self._orders = np.array(arrays["choices"]), np.array(arrays["orders"])
-        for number, batch in enumerate(self._batches):
+        for number, batch in enumerate(self._views.batches):
             names = ("cells", "pose", "memory", "stream")
             for name, array in zip(names, batch.worlds.arrays, strict=True):
-                _fill(array, arrays[f"worlds{number}.{name}"])
+                fill(array, arrays[f"worlds{number}.{name}"])
             for name in ("mode", "taken"):
-                _fill(getattr(batch, name), arrays[f"episodes{number}.{name}"])
+                fill(getattr(batch, name), arrays[f"episodes{number}.{name}"])
         for number, (score, update) in enumerate(values["kept"]):
             self.kept[number] = Kept(score, update, arrays.get(f"kept{number}"))
 
@@ -330,10 +359,3 @@ def _finite(told: NDArray[np.float32]) -> dict[str, float | None]:
     """The statistics by name; None for what is no number, which JSON could not hold."""
     pairs = zip(STATISTICS, told, strict=True)
     return {name: float(value) if np.isfinite(value) else None for name, value in pairs}
-
-
-def _fill(target: Any, source: NDArray[Any]) -> None:
-    if isinstance(target, np.ndarray):
-        target[...] = source
-    else:
-        target.array.copy_to_device(np.ascontiguousarray(source))

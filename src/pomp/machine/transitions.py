@@ -199,7 +199,8 @@ class NetworkTransition:
         def choose_next(draws: NDArray[np.float64] | None) -> Any:
             logits, _ = network(flat, views.look(), views.mode())
             numbers = None if draws is None else torch.from_numpy(draws)[None].to(device)
-            return views.share(choose(logits, numbers))[0]
+            choices = choose(logits, numbers)[0]
+            return choices.numpy() if device == "cpu" else choices
 
         return choose_next
 

@@ -1,15 +1,16 @@
 """What networks see of episodes, as tensors that share the worlds' memory where they can."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from pomp.graphs import numba_stream
 from pomp.karel.observation import observe
 from pomp.machine.config import Inputs
-from pomp.machine.episodes import Episodes, perceive
+from pomp.machine.episodes import Episodes, perceive, perceiver
 from pomp.machine.network import CHANNELS
 
 
@@ -21,7 +22,11 @@ def as_tensor(array: Any) -> Tensor:
 
 
 class Views:
-    """Several batches of episodes as one: `[E, B, ...]`, E members in the order of the batches."""
+    """Several batches of episodes as one: `[E, B, ...]`, E members in the order of the batches.
+
+    On a GPU all launches are prepared once, on fixed memory, and may be captured in a graph; each
+    batch has a stream of its own, since a step lasts as long as its longest program.
+    """
 
     def __init__(self, batches: Sequence[Episodes], inputs: Inputs, members: int) -> None:
         self.batches, self.members = batches, members
@@ -33,18 +38,44 @@ class Views:
         self._seen = torch.empty((count, *shape), dtype=torch.uint8, device=first.device)
         self._outs = self._split(self._seen)
         self._modes = [as_tensor(batch.mode) for batch in batches]
+        self._choices = torch.zeros(count, dtype=torch.int64, device=first.device)
+        if first.device == "cuda":
+            parts = self._split(self._choices)
+            new_stream: Any = torch.cuda.Stream  # torch leaves it untyped
+            self._streams = [new_stream() for _ in batches]
+            self._steps = [one.stepper(part) for one, part in zip(batches, parts, strict=True)]
+            self._shows = [self._shower(*pair) for pair in zip(batches, self._outs, strict=True)]
+
+    def _shower(self, batch: Episodes, out: Tensor) -> Callable[[Any], None]:
+        if not self._sees_grid:
+            return perceiver(batch.setting, batch.worlds, out)
+        from pomp.karel.observation_cuda import observer
+
+        return observer(batch.worlds, out)[0]
 
     def _split(self, tensor: Tensor) -> list[Tensor]:
         return list(torch.split(tensor, [len(batch) for batch in self.batches]))
 
+    def _launch(self, launches: list[Callable[[Any], None]]) -> None:
+        """Launch the batches' kernels side by side, each on its stream."""
+        now = torch.cuda.current_stream()
+        for stream, start in zip(self._streams, launches, strict=True):
+            stream.wait_stream(now)
+            with torch.cuda.stream(stream):
+                start(numba_stream())
+        for stream in self._streams:
+            now.wait_stream(stream)
+
     def look(self) -> Tensor:
         """`[E, B, 8, H, W]` uint8 planes, or `[E, B]` perceptions; overwritten by the next look."""
-        for batch, out in zip(self.batches, self._outs, strict=True):
-            target = out.numpy() if out.device.type == "cpu" else out
-            if self._sees_grid:
-                observe(batch.worlds, CHANNELS, target)
-            else:
-                perceive(batch.setting, batch.worlds, target)
+        if self._seen.device.type == "cuda":
+            self._launch(self._shows)
+        else:
+            for batch, out in zip(self.batches, self._outs, strict=True):
+                if self._sees_grid:
+                    observe(batch.worlds, CHANNELS, out.numpy())
+                else:
+                    perceive(batch.setting, batch.worlds, out.numpy())
         return self._seen.view(self.members, self.actors, *self._seen.shape[1:])
 
     def mode(self) -> Tensor:
@@ -57,7 +88,16 @@ class Views:
         parts = [as_tensor(getattr(batch, name)) for batch in self.batches]
         return torch.cat(parts).view(self.members, self.actors)
 
-    def share(self, choices: Tensor) -> list[Any]:
-        """`[E, B]` choices as each batch of episodes takes them."""
-        parts = self._split(choices.reshape(-1))
-        return [part.numpy() if part.device.type == "cpu" else part for part in parts]
+    def take(self, choices: Tensor) -> None:
+        """One macro step of all episodes with choices `[E, B]`."""
+        self._choices.copy_(choices.reshape(-1))
+        if choices.device.type == "cuda":
+            self._launch(self._steps)
+            return
+        for batch, part in zip(self.batches, self._split(self._choices), strict=True):
+            batch.step(part.numpy())
+
+    def changed(self) -> list[Tensor]:
+        """What steps write to."""
+        arrays = [array for one in self.batches for array in (*one.worlds.arrays, *one.state)]
+        return [as_tensor(array) for array in arrays]

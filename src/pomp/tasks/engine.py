@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._cuda import THREADS, as_launchable, blocks_for, load_cuda, to_device
+from pomp._cuda import THREADS, as_launchable, blocks_for, fill, load_cuda, to_device
 from pomp._numba import cache_folder, digest_of, write_atomically
 from pomp.errors import ConfigError, WorldError
 from pomp.karel.rules import CAP, COUNT
@@ -105,15 +105,19 @@ def empty_worlds(setting: Setting, count: int) -> WorldBatch:
 
 def reset(setting: Setting, streams: NDArray[np.uint64], device: str = "cpu") -> WorldBatch:
     """Fresh worlds, one per stream; each draws its start from its own stream."""
-    worlds = empty_worlds(setting, len(streams))
-    worlds.stream[:] = streams
-    worlds = worlds.to(device)
-    if device == "cuda":
+    worlds = empty_worlds(setting, len(streams)).to(device)
+    reset_again(setting, worlds, streams)
+    return worlds
+
+
+def reset_again(setting: Setting, worlds: WorldBatch, streams: NDArray[np.uint64]) -> None:
+    """Fresh worlds in place; see `reset`."""
+    fill(worlds.stream, streams)
+    if worlds.device == "cuda":
         arrays = map(as_launchable, (to_device(setting.rules), *worlds.arrays))
         cuda_kernels_of(setting).reset_worlds[blocks_for(len(worlds)), THREADS](*arrays)
     else:
         kernels_of(setting.task).reset_worlds(setting.rules, *worlds.arrays)
-    return worlds
 
 
 def draw_starts(

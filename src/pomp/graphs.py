@@ -3,10 +3,12 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
+
+from pomp._cuda import load_cuda
 
 _WARM_UP = 3  # calls of a training step before its capture
 
@@ -46,7 +48,7 @@ def capture(
     return graph, result
 
 
-class Replayed:
+class Replayed(Generic[Result]):
     """A function of tensors; on a GPU the first call with new shapes captures it, others replay.
 
     The function may write to tensors it holds (weights, optimiser state): `changed` lists them, so
@@ -55,16 +57,16 @@ class Replayed:
 
     def __init__(
         self,
-        function: Callable[..., Tensor],
+        function: Callable[..., Result],
         changed: Callable[[], Sequence[Tensor]],
         device: torch.device,
     ) -> None:
         self._function, self._changed = function, changed
         self._is_captured = device.type == "cuda"
-        self._graphs: dict[tuple[Any, ...], tuple[Any, tuple[Tensor, ...], Tensor]] = {}
+        self._graphs: dict[tuple[Any, ...], tuple[Any, tuple[Tensor, ...], Result]] = {}
         self._pool: Any = None
 
-    def __call__(self, *inputs: Tensor) -> Tensor:
+    def __call__(self, *inputs: Tensor) -> Result:
         """Call the function with tensors on one device."""
         if not self._is_captured:
             return self._function(*inputs)
@@ -77,13 +79,18 @@ class Replayed:
         graph.replay()
         return result
 
-    def _capture(self, inputs: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...], Tensor]:
+    def _capture(self, inputs: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...], Result]:
         held = tuple(tensor.clone() for tensor in inputs)
         graph, result = capture(
             lambda: self._function(*held), self._changed, warm_up=_WARM_UP, pool=self._pool
         )
         self._pool = self._pool or graph.pool()
         return graph, held, result
+
+
+def numba_stream() -> Any:
+    """Torch's current stream, as Numba's kernels take it."""
+    return load_cuda().external_stream(torch.cuda.current_stream().cuda_stream)
 
 
 def prepare(device: torch.device) -> None:
