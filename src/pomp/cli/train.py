@@ -36,7 +36,8 @@ class Train:
     cem-diversity-xm; without it pomp. Or a baseline without a search: psmp, drl or
     perception-ppo."""
     modes: str | None = None
-    """Modes found before: a search's folder, a modes.json, or a file with a program per line."""
+    """Modes found before: a search's folder, a modes.json, the results of many searches as
+    results/search/pomp.json, or a file with a program per line."""
     learning_rates: str | None = None
     """Learning rates to try, as in 1e-2,1e-3,1e-4; the best by validation is kept."""
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
@@ -200,6 +201,7 @@ def _read_given(
     """Modes of a search's folder or of one file, for every task and seed."""
     from pomp.dsl.parser import parse
     from pomp.search.folder import MODES_FILE, read_modes
+    from pomp.search.report import modes_of_results
 
     def programs(file: Path) -> tuple[str, ...]:
         return tuple(mode["program"] for mode in read_modes(file)["modes"])
@@ -209,6 +211,9 @@ def _read_given(
             (task, seed): programs(path / task / f"seed{seed}") for task in tasks for seed in seeds
         }
     if path.is_dir() or path.suffix == ".json":
+        results = modes_of_results(path)
+        if results is not None:
+            return {key: modes for key, modes in results.items() if key[0] in tasks}
         modes = programs(path)
     else:
         try:

@@ -1,5 +1,6 @@
 """A finished search in numbers: what its programs return on starts it has never seen."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,16 @@ def _parses(text: str) -> bool:
     except PompError:
         return False
     return True
+
+
+def modes_of_results(path: Path) -> dict[tuple[str, int], tuple[str, ...]] | None:
+    """The modes in a file of results, by task and seed; None if it is no such file."""
+    try:
+        tasks = json.loads(path.read_text())["tasks"]
+        return {
+            (task, job["seed"]): tuple(mode["program"] for mode in job["modes"])
+            for task, row in tasks.items()
+            for job in row["jobs"]
+        }
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
