@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 
-from pomp.machine.config import configure_machine
+from pomp.machine.config import NetworkConfig, configure_machine
 from pomp.machine.evaluate import evaluate
+from pomp.machine.network import Ensemble, Shape, draw_weights
 from pomp.machine.policy import ProgramMachine
+from pomp.machine.ppo import Learner, Steps
 from pomp.machine.training import Member, Training
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.published import published_modes
@@ -52,6 +55,34 @@ def test_the_first_rollout_is_the_cpus():
     chosen = [part.choices.cpu().numpy() for part in steps]
     assert (chosen[0] == chosen[1]).mean() > 0.99
     assert np.allclose(steps[0].values.cpu(), steps[1].values.cpu(), atol=1e-3)
+
+
+def test_an_update_is_the_cpus():
+    """But for rounding: networks multiply in TF32 on a GPU."""
+    torch.manual_seed(0)
+    shape = Shape(NetworkConfig(), 8, 8, 4)
+    config = configure_machine("paper", {"ppo.actors": 4, "ppo.total": 1024}).ppo
+    rows = [shape.pack(draw_weights(shape, np.uint64(seed))) for seed in (1, 2)]
+    first, count = torch.from_numpy(np.stack(rows)), config.rollout
+    steps = Steps(
+        (torch.rand(2, count, 8, 8, 8) < 0.2).to(torch.uint8),
+        torch.randint(-1, 4, (2, count)),
+        torch.randint(0, 5, (2, count)),
+        torch.full((2, count), -1.6),
+        *torch.randn(3, 2, count),
+    )
+    orders = torch.rand(config.epochs, 2, count).argsort(dim=2)
+    moved, told = [], []
+    for device in ("cpu", "cuda"):
+        network = Ensemble(shape, [4, 4], device)
+        learner = Learner(config, network, first.to(device), torch.tensor([1e-3, 1e-4]).to(device))
+        parts = Steps(*(part.to(device) for part in vars(steps).values()))
+        told.append(learner.learn(parts, orders.to(device), 0).cpu())
+        moved.append(learner.flat.detach().cpu() - first)
+    assert torch.allclose(*told, rtol=0.02, atol=1e-3)
+    assert moved[0].abs().amax(dim=1)[0] > 1e-2
+    for own, other in zip(*moved, strict=True):
+        assert torch.nn.functional.cosine_similarity(own, other, dim=0) > 0.99
 
 
 @pytest.mark.parametrize("task", ["Farmer", "InfHarvester"])

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from pomp._cuda import DeviceArray, as_launchable, check_device, export_dlpack, load_cuda
 from pomp.embedding.decoder import CpuDecoder
 from pomp.errors import CudaError
+from pomp.machine.descent import move_parameters, weigh_steps
 from pomp.tasks.catalog import TASKS, find_task
 from pomp.tasks.engine import draw_starts
 
-from . import decoding, playing
+from . import decoding, learning, playing
 
 HAS_CUDA = False
 try:
@@ -55,6 +57,31 @@ def test_simulated_decoding_gives_the_cpus_tokens(tmp_path):
     assert (sampled == decoder.decode(latents, decoding.noise_of(model)).numpy()).all()
     lengths = (greedy != model.vocabulary.pad).sum(axis=1)
     assert lengths.min() < lengths.max()  # some programs ended early and left the batch
+
+
+def test_simulated_gradient_steps_are_the_cpus(tmp_path):
+    target = tmp_path / "found.pickle"
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
+    script = Path(__file__).with_name("learning.py")
+    subprocess.run([sys.executable, script, target], env=environment, check=True, timeout=120)
+    found = pickle.loads(target.read_bytes())
+    steps, moves, (planes, channels_last) = (
+        tuple(map(torch.tensor, one)) for one in learning.inputs()
+    )
+    weigh_steps(learning.FIRST, learning.CONFIG, *steps)
+    move_parameters(*moves)
+    for ours, theirs in zip(
+        (*steps[-3:], *moves[3:6]), (*found["weighed"], *found["moved"]), strict=True
+    ):
+        assert ours.abs().max() > 1e-3
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+    last = channels_last.clone().requires_grad_()
+    for name, source in (("first", planes), ("last", last.movedim(3, 1))):
+        patches = source.unfold(2, 2, 1).unfold(3, 2, 1)  # [R, C, H', W', 2, 2]
+        expected = patches.permute(0, 2, 3, 4, 5, 1).flatten(3)
+        assert (expected.detach().numpy() == found[name]).all()
+    expected.backward(torch.tensor(found["last"]))
+    np.testing.assert_allclose(last.grad, found["joined"], rtol=1e-6)
 
 
 def test_dlpack_shares_memory_and_keeps_it_alive():

@@ -11,7 +11,7 @@ from torch import nn
 
 from pomp.machine.config import NetworkConfig, PpoConfig
 from pomp.machine.network import Ensemble, Shape
-from pomp.machine.ppo import Learner, Steps, advantages_of, losses_of, normalise
+from pomp.machine.ppo import Learner, Steps, advantages_of, normalise, weigh
 
 MODES = 3
 
@@ -96,6 +96,26 @@ def random_steps(draw, members, count, seen=None, mode=None, spread=0.3):
     return Steps(*map(tensor, (seen, mode, choices, chances, values, advantages, returns)))
 
 
+def losses_of(logits, values, steps, config):
+    """What `weigh` tells, as means `[3, E]`."""
+    return weigh(logits, values, steps, 0, config)[2].mean(dim=2)
+
+
+def losses_in_torch(logits, values, steps, config):
+    """The same in operations that torch differentiates."""
+    chances = torch.log_softmax(logits, dim=-1)
+    chosen = chances.gather(-1, steps.choices.unsqueeze(-1)).squeeze(-1)
+    ratio = (chosen - steps.chances).exp()
+    clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
+    gained = torch.minimum(ratio * steps.advantages, clipped * steps.advantages)
+    error = (values - steps.returns).square()
+    if config.clip_value:
+        moved = (values - steps.values).clamp(-config.clip, config.clip)
+        error = torch.maximum(error, (steps.values + moved - steps.returns).square())
+    entropy = -(chances.exp() * chances).sum(dim=-1)
+    return torch.stack([-gained.mean(dim=1), 0.5 * error.mean(dim=1), entropy.mean(dim=1)])
+
+
 def losses_by_hand(logits, values, steps, member, config):
     policy, value, entropy = [], [], []
     for n in range(logits.shape[1]):
@@ -125,6 +145,26 @@ def test_losses_follow_their_definition(clip, clip_value):
     for member in range(2):
         expected = losses_by_hand(logits, values, steps, member, config)
         np.testing.assert_allclose(found[:, member], expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("clip", [0.05, 0.2])
+@pytest.mark.parametrize("clip_value", [True, False])
+def test_gradients_are_those_torch_finds(clip, clip_value):
+    draw = np.random.default_rng(8)
+    config = PpoConfig(clip=clip, clip_value=clip_value, entropy=0.3, value_weight=0.7)
+    steps = random_steps(draw, 2, 200)
+    logits = tensor(draw.normal(size=(2, 60, MODES + 1))).requires_grad_()
+    logits.data[1, :, 2] = -1e9  # a mode that the second member does not have
+    steps.choices[1][steps.choices[1] == 2] = 0
+    values = (steps.values[:, 70:130] + 0.1 * tensor(draw.normal(size=(2, 60)))).requires_grad_()
+    part = Steps(*(column[:, 70:130] for column in vars(steps).values()))
+    policy, value, entropy = losses_in_torch(logits, values, part, config)
+    loss = policy + config.value_weight * value - config.entropy * entropy
+    expected = torch.autograd.grad(loss.sum(), (logits, values))
+    found = weigh(logits, values, steps, 70, config)
+    for ours, theirs in zip(found, expected, strict=False):
+        assert theirs.abs().max() > 1e-3
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-14)
 
 
 def one_step(value, then, target, config, advantage=0.0, chance=0.25):
@@ -204,7 +244,7 @@ def learn_plainly(module, forward, rollouts, orders, config, rate):
         for rows in (part for epoch in order for part in epoch.split(config.minibatch)):
             part = Steps(*(column[:, rows] for column in vars(steps).values()))
             logits, values = forward(module, part)
-            losses = losses_of(logits[None], values[None], part, config)[:, 0]
+            losses = losses_in_torch(logits[None], values[None], part, config)[:, 0]
             loss = losses[0] + config.value_weight * losses[1] - config.entropy * losses[2]
             optimiser.zero_grad()
             loss.backward()
@@ -445,15 +485,16 @@ def test_loss_and_gradients_equal_those_of_stable_baselines(seed):
     told = model.logger.name_to_value
     flat = tensor(SHAPE.pack(arrays)[None]).requires_grad_()
     logits, values = Ensemble(SHAPE, [MODES], "cpu")(flat, steps.seen, steps.mode)
-    policy, value, entropy = losses_of(logits, values, steps, COINCIDE)[:, 0]
+    by_logits, by_values, losses = weigh(logits, values, steps, 0, COINCIDE)
+    policy, value, entropy = losses.mean(dim=2)[:, 0]
     loss = policy + COINCIDE.value_weight * value - COINCIDE.entropy * entropy
     assert policy.item() == pytest.approx(told["train/policy_gradient_loss"], abs=1e-5)
     assert 2 * value.item() == pytest.approx(told["train/value_loss"], abs=1e-5)
     assert -entropy.item() == pytest.approx(told["train/entropy_loss"], abs=1e-5)
     assert loss.item() == pytest.approx(told["train/loss"], abs=1e-5)
-    loss.backward()
-    assert flat.grad.abs().max() > 0.01
-    np.testing.assert_allclose(flat.grad[0], network.row("grad"), atol=1e-5)
+    (gradient,) = torch.autograd.grad((logits, values), flat, (by_logits, by_values))
+    assert gradient.abs().max() > 0.01
+    np.testing.assert_allclose(gradient[0], network.row("grad"), atol=1e-5)
 
 
 def test_gradient_steps_equal_those_of_stable_baselines():

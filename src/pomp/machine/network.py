@@ -213,10 +213,9 @@ def _look_over(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
     """`[E, B, 8, H, W]` -> `[E, B, features]`: two convolutions, each member with its own."""
     members, batch, channels, *size = planes.shape
     if planes.device.type == "cuda":  # groups are slow there: products of patches
-        hidden = planes.movedim(2, -1)  # [E, B, H, W, 8]
-        for name in ("grid.0", "grid.1"):
-            hidden = _convolve(parts, name, hidden).relu()
-        return hidden.movedim(-1, 2).flatten(2)
+        first = _convolve(parts, "grid.0", planes.flatten(0, 1), is_last=False)
+        second = _convolve(parts, "grid.1", first, is_last=True)
+        return second.view(members, batch, -1, _FILTERS).transpose(2, 3).flatten(2)
     hidden = planes.transpose(0, 1).reshape(batch, members * channels, *size).to(torch.float32)
     for name in ("grid.0", "grid.1"):
         weight = _weight(parts, name).flatten(0, 1)
@@ -225,16 +224,15 @@ def _look_over(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
     return hidden.view(batch, members, -1).transpose(0, 1)
 
 
-def _convolve(parts: dict[str, Tensor], name: str, planes: Tensor) -> Tensor:
-    """`[E, B, H, W, C]` -> `[E, B, H - k + 1, W - k + 1, F]`."""
-    weight = _weight(parts, name)  # [E, F, C, k, k]
-    side = weight.shape[-1]
-    patches = planes.unfold(2, side, 1).unfold(3, side, 1)  # [E, B, H', W', C, k, k]
-    rows = patches.flatten(4).flatten(1, 3).to(weight.dtype)
-    found = torch.baddbmm(
-        parts[f"{name}.bias"].unsqueeze(1), rows, weight.flatten(2).transpose(1, 2)
-    )
-    return found.view(*patches.shape[:4], -1)
+def _convolve(parts: dict[str, Tensor], name: str, planes: Tensor, *, is_last: bool) -> Tensor:
+    """`[E * B, H, W, C]` (or `[E * B, C, H, W]`) -> `[E * B, H - k + 1, W - k + 1, F]`."""
+    from pomp.machine.patches_cuda import patches_of
+
+    weight, bias = _weight(parts, name), parts[f"{name}.bias"]  # [E, F, C, k, k], [E, F]
+    patches = patches_of(planes, weight.shape[-1], is_last=is_last)
+    filters = weight.permute(0, 3, 4, 2, 1).flatten(1, 3)
+    rows = patches.view(len(weight), -1, patches.shape[3])
+    return torch.baddbmm(bias.unsqueeze(1), rows, filters).relu().view(*patches.shape[:3], -1)
 
 
 def _see(perceptions: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pomp.graphs import Replayed
 from pomp.machine.config import PpoConfig
+from pomp.machine.descent import move_parameters, weigh_steps
 
 Forward = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -48,10 +49,6 @@ class Steps:
         """Steps `[E, M]` int64 of every member."""
         members = torch.arange(len(rows), device=rows.device).unsqueeze(1)
         return Steps(*(part[members, rows] for part in vars(self).values()))
-
-    def cut(self, first: int, last: int) -> "Steps":
-        """Steps `first` to `last - 1` of every member; views."""
-        return Steps(*(part[:, first:last] for part in vars(self).values()))
 
 
 def advantages_of(
@@ -93,18 +90,24 @@ def pick(chances: Tensor, choices: Tensor) -> Tensor:
     return (chances * (choices.unsqueeze(-1) == every)).sum(dim=-1)
 
 
-def losses_of(logits: Tensor, values: Tensor, steps: Steps, config: PpoConfig) -> Tensor:
-    """`[3, E]`: the policy's loss, the value's loss and the entropy of each member."""
-    chances = torch.log_softmax(logits, dim=-1)
-    ratio = (pick(chances, steps.choices) - steps.chances).exp()
-    clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
-    gained = torch.minimum(ratio * steps.advantages, clipped * steps.advantages)
-    error = (values - steps.returns).square()
-    if config.clip_value:
-        moved = (values - steps.values).clamp(-config.clip, config.clip)
-        error = torch.maximum(error, (steps.values + moved - steps.returns).square())
-    entropy = -(chances.exp() * chances).sum(dim=-1)
-    return torch.stack([-gained.mean(dim=1), 0.5 * error.mean(dim=1), entropy.mean(dim=1)])
+def weigh(
+    logits: Tensor, values: Tensor, steps: Steps, first: int, config: PpoConfig
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The loss of the mini-batch that begins at step `first`.
+
+    Returns:
+        Its gradients by the logits `[E, M, K]` and values `[E, M]`, and its parts `[3, E, M]`: the
+        policy's loss, the value's loss and the entropy of each step.
+    """
+    by_logits, by_values = torch.empty_like(logits), torch.empty_like(values)
+    losses = values.new_empty(3, *values.shape)
+    given = steps.choices, steps.chances, steps.values, steps.advantages, steps.returns
+    weigh_steps(
+        first,
+        (config.clip, config.clip_value, config.value_weight, config.entropy),
+        logits.detach(), values.detach(), *given, by_logits, by_values, losses,
+    )  # fmt: skip
+    return by_logits, by_values, losses
 
 
 class Learner:
@@ -120,7 +123,7 @@ class Learner:
     ) -> None:
         self.config, self.forward = config, forward
         self.flat = flat.clone().requires_grad_()
-        self._rates = learning_rates.unsqueeze(1)  # [E, 1]
+        self._rates = learning_rates
         self._first, self._second = torch.zeros_like(flat), torch.zeros_like(flat)
         self.count = 0
         self._go_through = Replayed(self._descend_all, self._changed, flat.device)
@@ -143,47 +146,36 @@ class Learner:
         return self._go_through(orders, paces, *vars(steps).values())
 
     def _paces(self, update: int) -> Tensor:
-        """`[gradient steps, 2]`: what each multiplies the learning rate and Adam's epsilon by.
-
-        The learning rate decays; both hold Adam's corrections for its first steps.
-        """
+        """`[gradient steps, 7]`: Adam's numbers for each, decay and corrections included."""
         config = self.config
         share = 1.0 - update / config.updates if config.decay else 1.0
         slow, slower = _BETAS
-        first, steps = self.count + 1, config.epochs * config.rollout // config.minibatch
+        steps = config.epochs * config.rollout // config.minibatch
+        rows = []
+        for count in range(self.count + 1, self.count + steps + 1):
+            right = (1 - slower**count) ** 0.5
+            pace = share * right / (1 - slow**count), config.adam_epsilon * right
+            rows.append((*pace, 1 - slow, slower, 1 - slower, config.gradient_norm, _SHORT))
         self.count += steps
-        rights = [(1 - slower**count) ** 0.5 for count in range(first, first + steps)]
-        rates = [share / (1 - slow**count) for count in range(first, first + steps)]
-        pairs = [(rate * right, right) for rate, right in zip(rates, rights, strict=True)]
-        return torch.tensor(pairs, dtype=torch.float64)
+        return torch.tensor(rows, dtype=torch.float64)
 
     def _descend_all(self, orders: Tensor, paces: Tensor, *parts: Tensor) -> Tensor:
-        steps, size, told = Steps(*parts), self.config.minibatch, []
-        pace = iter(paces)
-        for order in orders:
-            shuffled = steps.take(order)
-            for first in range(0, self.config.rollout, size):
-                told.append(self._descend(shuffled.cut(first, first + size), next(pace)))
-        return torch.stack(told).mean(dim=0)
+        steps, places = Steps(*parts), range(0, self.config.rollout, self.config.minibatch)
+        batches = ((epoch, first) for epoch in map(steps.take, orders) for first in places)
+        told = [self._descend(*part, pace) for part, pace in zip(batches, paces, strict=True)]
+        losses, lengths = (torch.stack(column) for column in zip(*told, strict=True))
+        return torch.cat([losses.mean(dim=(0, 3)), lengths.mean(dim=0, keepdim=True)]).T
 
-    def _descend(self, part: Steps, pace: Tensor) -> Tensor:
-        logits, values = self.forward(self.flat, part.seen, part.mode)
-        policy, value, entropy = losses = losses_of(logits, values, part, self.config)
-        loss = policy + self.config.value_weight * value - self.config.entropy * entropy
-        (gradient,) = torch.autograd.grad(loss.sum(), self.flat)
-        length = gradient.norm(dim=1, keepdim=True)
-        gradient = gradient * (self.config.gradient_norm / (length + _SHORT)).clamp(max=1.0)
-        self._follow(gradient, *pace)
-        return torch.cat([losses.detach().T, length], dim=1)
-
-    @torch.no_grad()
-    def _follow(self, gradient: Tensor, faster: Tensor, right: Tensor) -> None:
-        """One step of Adam."""
-        slow, slower = _BETAS
-        self._first.lerp_(gradient, 1 - slow)
-        self._second.mul_(slower).addcmul_(gradient, gradient, value=1 - slower)
-        spread = self._second.sqrt().add_(self.config.adam_epsilon * right)
-        self.flat.addcdiv_(self._first * (self._rates * faster), spread, value=-1)
+    def _descend(self, steps: Steps, first: int, pace: Tensor) -> tuple[Tensor, Tensor]:
+        """One gradient step; returns the losses `[3, E, M]` and the gradients' lengths `[E]`."""
+        part = slice(first, first + self.config.minibatch)
+        logits, values = self.forward(self.flat, steps.seen[:, part], steps.mode[:, part])
+        by_logits, by_values, losses = weigh(logits, values, steps, first, self.config)
+        (gradient,) = torch.autograd.grad((logits, values), self.flat, (by_logits, by_values))
+        lengths = gradient.norm(dim=1)
+        moments = self._first, self._second
+        move_parameters(lengths, self._rates, pace, self.flat.detach(), *moments, gradient)
+        return losses, lengths
 
     @torch.no_grad()
     def begin_anew(self, member: int, row: Tensor) -> None:
