@@ -34,12 +34,12 @@ def inputs():
     )
 
 
-def launch(kernel, threads, *arguments):
-    """On the simulator, whose arrays are copies."""
+def launch(kernel, shape, *arguments):
+    """On the simulator, whose arrays are copies; `shape`: blocks and threads of each."""
     from numba import cuda
 
     given = [cuda.to_device(one) if isinstance(one, np.ndarray) else one for one in arguments]
-    kernel[1, threads](*given)
+    kernel[shape](*given)
     return [one.copy_to_host() for one in given if hasattr(one, "copy_to_host")]
 
 
@@ -50,18 +50,19 @@ def main(target):
 
     steps, moves, (planes, channels_last) = inputs()
     found = {
-        "weighed": launch(weigh_steps, 16, FIRST, *CONFIG, *steps)[-3:],
-        "moved": launch(move_parameters, 32, *moves)[3:6],
+        "weighed": launch(weigh_steps, (1, 16), FIRST, *CONFIG, *steps)[-3:],
+        "moved": launch(move_parameters, (1, 32), *moves)[3:6],
     }
     for name, source, is_last in (("first", planes.astype(np.uint8), False),
                                   ("last", channels_last, True)):  # fmt: skip
         height, width = source.shape[1:3] if is_last else source.shape[2:]
         depth = 4 * (source.shape[3] if is_last else source.shape[1])
         patches = np.zeros((len(source), height - 1, width - 1, depth), np.float32)
-        threads = patches.size
-        found[name] = launch(cut_patches, threads, source, is_last, 2, patches)[-1]
+        blocks = patches.shape[0] * patches.shape[1]
+        found[name] = launch(cut_patches, (blocks, 5), source, is_last, 2, patches)[-1]
     joined = np.zeros_like(channels_last)
-    found["joined"] = launch(join_patches, joined.size, found["last"], 2, joined)[-1]
+    blocks = joined.shape[0] * joined.shape[1]
+    found["joined"] = launch(join_patches, (blocks, 5), found["last"], 2, joined)[-1]
     with open(target, "wb") as file:
         pickle.dump(found, file)
 

@@ -35,6 +35,7 @@ CASES = {
     ),
     "cuda": (
         TrainingCase("best", ("UpNDown",), 5),
+        TrainingCase("best", ("UpNDown", "Farmer", "InfDoorKey"), 20),
         TrainingCase("paper", ("UpNDown", "Farmer", "InfDoorKey"), 5),
         TrainingCase("paper", ("Seesaw", "InfHarvester"), 5),
     ),

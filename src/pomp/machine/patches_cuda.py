@@ -6,49 +6,49 @@ import torch
 from numba import cuda
 from torch import Tensor
 
-from pomp._cuda import THREADS, as_launchable, blocks_for
+from pomp._cuda import THREADS, as_launchable
 from pomp.graphs import numba_stream
 
 
 @cuda.jit(cache=True)
 def cut_patches(planes, is_last, side, patches):
-    """One thread per number of `patches` `[R, H', W', k * k * C]`.
+    """A block for each row of patches `[R, H', W', k * k * C]`, threads for what is within one.
 
     `planes` are `[R, H, W, C]` if the channels come last, else `[R, C, H, W]`.
     """
-    thread = cuda.grid(1)
-    if thread < patches.size:
-        within, place = thread % patches.shape[3], thread // patches.shape[3]
-        column, place = place % patches.shape[2], place // patches.shape[2]
-        row, image = place % patches.shape[1], place // patches.shape[1]
-        channels = planes.shape[3] if is_last else planes.shape[1]
+    image, row = cuda.blockIdx.x // patches.shape[1], cuda.blockIdx.x % patches.shape[1]
+    channels = planes.shape[3] if is_last else planes.shape[1]
+    within = cuda.threadIdx.x
+    while within < patches.shape[3]:
         channel, shift = within % channels, within // channels
-        down, right = row + shift // side, column + shift % side
-        if is_last:
-            patches[image, row, column, within] = planes[image, down, right, channel]
-        else:
-            patches[image, row, column, within] = planes[image, channel, down, right]
+        down, right = row + shift // side, shift % side
+        for column in range(patches.shape[2]):
+            if is_last:
+                patches[image, row, column, within] = planes[image, down, column + right, channel]
+            else:
+                patches[image, row, column, within] = planes[image, channel, down, column + right]
+        within += cuda.blockDim.x
 
 
 @cuda.jit(cache=True)
 def join_patches(patches, side, planes):
-    """One thread per number of `planes` `[R, H, W, C]`: the sum of what patches hold of it."""
-    thread = cuda.grid(1)
-    if thread < planes.size:
-        channel, place = thread % planes.shape[3], thread // planes.shape[3]
-        column, place = place % planes.shape[2], place // planes.shape[2]
-        row, image = place % planes.shape[1], place // planes.shape[1]
-        planes[image, row, column, channel] = 0
+    """A block for each row of `planes` `[R, H, W, C]`: the sums of what patches hold of them."""
+    image, row = cuda.blockIdx.x // planes.shape[1], cuda.blockIdx.x % planes.shape[1]
+    place = cuda.threadIdx.x
+    while place < planes.shape[2] * planes.shape[3]:
+        column, channel = place // planes.shape[3], place % planes.shape[3]
+        total = planes.dtype.type(0)
         for shift in range(side * side):
             up, left = row - shift // side, column - shift % side
             if 0 <= up < patches.shape[1] and 0 <= left < patches.shape[2]:
-                within = shift * planes.shape[3] + channel
-                planes[image, row, column, channel] += patches[image, up, left, within]
+                total += patches[image, up, left, shift * planes.shape[3] + channel]
+        planes[image, row, column, channel] = total
+        place += cuda.blockDim.x
 
 
-def _launch(loop: Any, threads: int, *arguments: Any) -> None:
+def _launch(loop: Any, rows: int, *arguments: Any) -> None:
     given = [as_launchable(one) if isinstance(one, Tensor) else one for one in arguments]
-    loop[blocks_for(threads), THREADS, numba_stream()](*given)
+    loop[max(rows, 1), THREADS, numba_stream()](*given)
 
 
 class _Patches(torch.autograd.Function):
@@ -58,14 +58,15 @@ class _Patches(torch.autograd.Function):
         height, width, channels = shape if is_last else (*shape[1:], shape[0])
         size = (images, height - side + 1, width - side + 1, side * side * channels)
         patches = torch.empty(size, dtype=torch.float32, device=planes.device)
-        _launch(cut_patches, patches.numel(), planes.detach(), is_last, side, patches)
+        _launch(cut_patches, size[0] * size[1], planes.detach(), is_last, side, patches)
         context.side, context.size = side, planes.shape
         return patches
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         planes = torch.empty(context.size, dtype=gradient.dtype, device=gradient.device)
-        _launch(join_patches, planes.numel(), gradient.contiguous(), context.side, planes)
+        rows = planes.shape[0] * planes.shape[1]
+        _launch(join_patches, rows, gradient.contiguous(), context.side, planes)
         return planes, None, None
 
 
