@@ -70,6 +70,22 @@ def test_all_stages_leave_a_machine_that_can_be_evaluated(capsys, tmp_path):
     assert summary["machines"][1]["mean"] == evaluated["mean"]
 
 
+def test_the_best_preset_also_tries_the_mode_that_earns_most_alone(capsys, tmp_path):
+    folder = tmp_path / "run"
+    few = ("search.proposer.candidates=640", "search.mode.modes=2", "search.score.starts=2")
+    call(capsys, *arguments(folder, "--preset", "best", settings=(*TINY, *few)))
+    own = folder / "UpNDown" / "seed0"
+    found = json.loads((folder / "search/UpNDown/seed0/modes.json").read_text())
+    assert found["method"] == "annealing-modes"
+    records = [json.loads(line) for line in (own / "metrics.jsonl").open()]
+    assert [record["modes"] for record in records] == [2, 2, 1, 1]
+    by_return = sorted(found["modes"], key=lambda mode: -mode["return"])
+    machine = ProgramMachine.load(own / "machine")
+    assert machine.modes == tuple(mode["program"] for mode in by_return)[: len(machine.modes)]
+    best = max((record["best"] or 0.0) for record in records)
+    assert (machine.provenance["validation"] or 0.0) == best
+
+
 def test_a_training_cut_anywhere_ends_with_the_same_bytes(capsys, tmp_path, modes):
     given = ("--modes", modes, "--learning-rates", "1e-3,1e-2")
     call(capsys, *arguments(tmp_path / "whole", *given))

@@ -23,7 +23,7 @@ from pomp.tasks.catalog import find_task
 
 SMALL = ("proposer.iterations=12", "proposer.population=8", "mode.runs=2", "proposer.window=6")
 CHANGES = {name: int(value) for name, _, value in (text.partition("=") for text in SMALL)}
-CLIMBS = ("hill-climbing", "cebs", "annealing", "pomp-program-space")
+CLIMBS = ("hill-climbing", "cebs", "annealing", "pomp-program-space", "annealing-modes")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,8 @@ def embedding():
 def settings_of(method):
     """A method, made small."""
     if method in CLIMBS:
-        changes = {"proposer.candidates": 200, "mode.modes": 2 if method.startswith("pomp") else 1}
+        several = method.startswith("pomp") or method.endswith("-modes")
+        changes = {"proposer.candidates": 200, "mode.modes": 2 if several else 1}
         changes["proposer.population" if method == "cebs" else "proposer.chains"] = 16
         return changes | ({"mode.runs": 2} if method.startswith("pomp") else {})
     if method == "leaps-grid":

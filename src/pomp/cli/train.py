@@ -32,9 +32,9 @@ class Train:
     preset: Literal["paper", "code", "best"] = "best"
     """Whose settings."""
     method: str | None = None
-    """What searches the modes: pomp, pomp-program-space, cem-xm, cem-diversity-topk or
-    cem-diversity-xm; without it pomp. Or a baseline without a search: psmp, drl or
-    perception-ppo."""
+    """What searches the modes: pomp, pomp-program-space, annealing-modes, cem-xm,
+    cem-diversity-topk or cem-diversity-xm; without it annealing-modes for the preset best, pomp for
+    the others. Or a baseline without a search: psmp, drl or perception-ppo."""
     modes: str | None = None
     """Modes found before: a search's folder, a modes.json, the results of many searches as
     results/search/pomp.json, or a file with a program per line."""

@@ -144,6 +144,12 @@ class MachineConfig:
     network: NetworkConfig = field(default_factory=NetworkConfig)
     ppo: PpoConfig = field(default_factory=PpoConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
+    alone: bool = False
+    """Learn also with the mode alone that earned most in the search; the better machine by
+    validation is kept."""
+
+    def __post_init__(self) -> None:
+        check_flags(self, "alone")
 
 
 _PRESETS: dict[str, dict[str, Any]] = {
@@ -155,6 +161,7 @@ _PRESETS: dict[str, dict[str, Any]] = {
         "ppo.total": 1_000_000,
         "validation.every": 8,
         "validation.patience": 8,
+        "alone": True,
     },
 }
 

@@ -9,7 +9,7 @@ from pomp.errors import ConfigError
 from pomp.machine.config import MachineConfig, configure_machine
 from pomp.search.config import SearchConfig
 from pomp.search.jobs import Job
-from pomp.search.methods import SEVERAL, configure
+from pomp.search.methods import MODE_SEARCHES, SEVERAL, configure
 from pomp.tasks.task import Setting
 
 SEARCH = "search."
@@ -76,7 +76,7 @@ def make_plan(
         settings: the tasks.
         seeds: whole numbers.
         preset: paper, code or best.
-        method: what searches the modes; None: pomp.
+        method: what searches the modes; None: the preset's.
         changes: settings to change: `ppo.entropy`, `network.hidden`, ..., `search.mode.runs`.
         rates: learning rates to try; none: the preset's.
         given: modes that were found before, for every task and seed.
@@ -92,7 +92,7 @@ def make_plan(
         if name.startswith(SEARCH)
     }
     machine = configure_machine(preset, own)
-    name = method or "pomp"
+    name = method or MODE_SEARCHES[preset]
     if name not in SEVERAL:
         raise ConfigError(f"a machine needs several modes; {name} finds one (try {SEVERAL[0]})")
     if given and (of_search or method):

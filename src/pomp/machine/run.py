@@ -138,7 +138,15 @@ class TrainingRun:
         if key in self.plan.given:
             return self.plan.given[key]
         job = next(job for job in self.search.jobs if (job.setting.task.name, job.seed) == key)
-        return tuple(mode["program"] for mode in read_modes(self.search.of(job))["modes"])
+        found = read_modes(self.search.of(job))["modes"]
+        if self.plan.machine.alone:
+            found = sorted(found, key=lambda mode: -mode["return"])
+        return tuple(mode["program"] for mode in found)
+
+    def _members_of(self, setting: Setting, seed: int) -> list[Member]:
+        modes = self.modes_of(setting, seed)
+        sets = [modes, modes[:1]] if self.plan.machine.alone and len(modes) > 1 else [modes]
+        return [Member(setting, one, seed, rate) for one in sets for rate in self.plan.rates]
 
     # Stage 3: transitions
 
@@ -147,10 +155,8 @@ class TrainingRun:
         sizes: dict[tuple[int, int], list[Member]] = {}
         for setting in self.plan.settings:
             for seed in self.plan.seeds:
-                modes = self.modes_of(setting, seed)
-                for rate in self.plan.rates:
-                    member = Member(setting, modes, seed, rate)
-                    sizes.setdefault((setting.height, setting.width), []).append(member)
+                size = setting.height, setting.width
+                sizes.setdefault(size, []).extend(self._members_of(setting, seed))
         groups = []
         for (height, width), members in sizes.items():
             training = Training(members, self.plan.machine, self.device)
@@ -165,7 +171,7 @@ class TrainingRun:
         for setting in self.plan.settings:
             for seed in self.plan.seeds:
                 lines = [
-                    json.dumps({"learning_rate": member.learning_rate, **record}, sort_keys=True)
+                    json.dumps({**_about(member), **record}, sort_keys=True)
                     for group in groups
                     for member, own in zip(group.training.members, group.records, strict=True)
                     if (member.setting.task.name, member.seed) == (setting.task.name, seed)
@@ -206,7 +212,7 @@ class TrainingRun:
             "pomp": __version__,
             "preset": self.plan.preset,
             "seed": seed,
-            "learning_rate": training.members[index].learning_rate,
+            **_about(training.members[index]),
             "validation": score,
             "steps": training.update * training.config.ppo.rollout,
             "search": self.plan.searches[0].method if self.plan.searches else "given",
@@ -227,6 +233,11 @@ class TrainingRun:
         write_text(folder / "machine.svg", draw_machine(machine, result))
         write_text(folder / EVALUATION_FILE, json.dumps(result.to_json(), indent=1) + "\n")
         save_animation(frames_of(machine, result, starts), folder / "episode.gif")
+
+
+def _about(member: Member) -> dict[str, Any]:
+    """What tells the members of a task and seed apart."""
+    return {"learning_rate": member.learning_rate, "modes": len(member.modes)}
 
 
 def _sum_up(rows: list[dict[str, Any]]) -> dict[str, Any]:

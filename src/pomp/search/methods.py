@@ -44,6 +44,13 @@ _METHODS: dict[str, tuple[type[Proposer], dict[str, Any]]] = {
     "hill-climbing": (ClimbConfig, _PROGRAMS),
     "cebs": (BeamConfig, _PROGRAMS),
     "annealing": (ClimbConfig, {**_ANNEAL, "score.starts": 128}),
+    "annealing-modes": (
+        ClimbConfig,
+        {
+            **{**_ANNEAL, "mode.modes": 3, "score.rounds": 10, "score.starts": 16},
+            "proposer.candidates": 200_000,
+        },
+    ),
     "pomp-program-space": (
         ClimbConfig,
         {
@@ -55,8 +62,10 @@ _METHODS: dict[str, tuple[type[Proposer], dict[str, Any]]] = {
 }
 METHODS = tuple(_METHODS)
 """The names of all methods."""
-SEVERAL = tuple(name for name in METHODS if _METHODS[name][1].get("mode.modes") == TASK_MODES)
+SEVERAL = tuple(name for name in METHODS if "mode.modes" in _METHODS[name][1])
 """Those that find several modes."""
+MODE_SEARCHES = {"paper": "pomp", "code": "pomp", "best": "annealing-modes"}
+"""By preset: what finds the modes of a machine."""
 
 _THREE_MODES = ("Seesaw", "UpNDown", "InfHarvester")
 _LEAPS_NAMES = ("init", "population", "elite_fraction", "sigma", "decay")
@@ -116,6 +125,8 @@ def _for_task(method: str, setting: Setting) -> dict[str, Any]:
         settings["score.starts"] = 1
     if task == "Farmer":
         settings["mode.least_list"] = "square"
+    if method == "annealing-modes" and setting.task.suite == "KarelLong":
+        settings["score.rounds"] = 100
     if method == "leaps":
         if task in _LEAPS_TASKS:
             published = zip(_LEAPS_NAMES, _LEAPS_TASKS[task], strict=True)
