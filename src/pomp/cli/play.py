@@ -272,6 +272,7 @@ class Terminal:
         self._colours = not os.environ.get("NO_COLOR")
         self._shown = ""
         self._before: list[Any] | None = None
+        self._asked = 0  # the signal that asked for the end
 
     def take(self) -> None:
         """Get keys at once and unseen, and a screen of our own."""
@@ -312,6 +313,7 @@ class Terminal:
 
     def keys(self, seconds: float) -> list[str]:
         """The keys pressed by now; waits so long for the first."""
+        self._obey()
         if not self._is_ready(seconds):
             return []
         data = os.read(self._input, 1024)
@@ -322,6 +324,18 @@ class Terminal:
     def _is_ready(self, seconds: float) -> bool:
         return bool(select.select([self._input], [], [], seconds)[0])
 
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        """Handle Ctrl-C and SIGTERM."""
+        self._asked = number
+        self._obey()
+
+    def _obey(self) -> None:
+        """End if that was asked for; asked twice, since Python drops what is raised in a `del`."""
+        if self._asked == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self._asked:
+            raise SystemExit(128 + self._asked)
+
     def suspend(self, number: int, frame: FrameType | None) -> None:
         """Handle Ctrl-Z: give the terminal back until the process goes on."""
         self.give_back()
@@ -331,16 +345,13 @@ class Terminal:
         self.take()
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
-
-
 @contextmanager
 def open_terminal() -> Iterator[Terminal]:
     """The terminal as a stage; restored at the end, after errors, Ctrl-C and SIGTERM."""
     terminal = Terminal()
     handlers: dict[int, Callable[..., None]] = {
-        signal.SIGTERM: _stop,
+        signal.SIGINT: terminal.stop,
+        signal.SIGTERM: terminal.stop,
         signal.SIGTSTP: terminal.suspend,
     }
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
