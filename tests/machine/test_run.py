@@ -10,6 +10,8 @@ import pytest
 
 from pomp.cli.main import main
 from pomp.machine.policy import ProgramMachine
+from pomp.machine.transitions import DecisionList, Rule
+from pomp.machine.zoo import add_to_zoo
 
 MODES = (
     "DEF run m( turnLeft move turnRight move m)\n"
@@ -78,12 +80,32 @@ def test_the_best_preset_also_tries_the_mode_that_earns_most_alone(capsys, tmp_p
     found = json.loads((folder / "search/UpNDown/seed0/modes.json").read_text())
     assert found["method"] == "annealing-modes"
     records = [json.loads(line) for line in (own / "metrics.jsonl").open()]
-    assert [record["modes"] for record in records] == [2, 2, 1, 1]
+    assert [record["modes"] for record in records] == [1, 1, 2, 2]
     by_return = sorted(found["modes"], key=lambda mode: -mode["return"])
     machine = ProgramMachine.load(own / "machine")
     assert machine.modes == tuple(mode["program"] for mode in by_return)[: len(machine.modes)]
     best = max((record["best"] or 0.0) for record in records)
     assert (machine.provenance["validation"] or 0.0) == best
+
+
+def test_the_zoo_takes_what_is_better_by_validation(tmp_path):
+    rules = (Rule(0),)
+    zoo = tmp_path / "zoo"
+
+    def run(name, scores):
+        for seed, score in enumerate(scores):
+            machine = ProgramMachine(
+                "UpNDown", (MODES.splitlines()[0],), DecisionList(rules, (rules,)),
+                provenance={"validation": score, "seed": seed},
+            )  # fmt: skip
+            machine.save(tmp_path / name / "UpNDown" / f"seed{seed}" / "machine")
+        return add_to_zoo(tmp_path / name, zoo)
+
+    assert run("first", [0.2, 0.5, None]) == ["UpNDown"]
+    assert ProgramMachine.load(zoo / "UpNDown").provenance["seed"] == 1
+    assert run("second", [0.5, 0.1]) == []
+    assert run("third", [0.1, 0.3, 0.6]) == ["UpNDown"]
+    assert ProgramMachine.load(zoo / "UpNDown").provenance["seed"] == 2
 
 
 def test_a_training_cut_anywhere_ends_with_the_same_bytes(capsys, tmp_path, modes):

@@ -145,7 +145,8 @@ class TrainingRun:
 
     def _members_of(self, setting: Setting, seed: int) -> list[Member]:
         modes = self.modes_of(setting, seed)
-        sets = [modes, modes[:1]] if self.plan.machine.alone and len(modes) > 1 else [modes]
+        # Of equals the first is taken: the machine with fewer modes.
+        sets = [modes[:1], modes] if self.plan.machine.alone and len(modes) > 1 else [modes]
         return [Member(setting, one, seed, rate) for one in sets for rate in self.plan.rates]
 
     # Stage 3: transitions

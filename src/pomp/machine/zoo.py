@@ -1,5 +1,10 @@
-"""The machines that come with the package, one per task, and machines in folders."""
+"""The machines that come with the package, one per task, and machines in folders.
 
+`python -m pomp.machine.zoo RUN...` puts the machines of finished trainings into the package, where
+they are better by validation than those there.
+"""
+
+import sys
 from pathlib import Path
 
 from pomp.errors import DataFileError, UnknownNameError
@@ -34,3 +39,34 @@ def find_machine(name: str) -> ProgramMachine:
             f"'{name}' does not exist; expected a machine's folder or {PREFIX}TASK ({known})"
         )
     return ProgramMachine.load(name)
+
+
+def add_to_zoo(run: Path, zoo: Path = ZOO) -> list[str]:
+    """Take over the machines of a training that are better by validation than the zoo's.
+
+    Args:
+        run: the folder of `pomp train`.
+        zoo: where to put them.
+
+    Returns:
+        The tasks that have a new machine.
+    """
+    taken = []
+    for found in sorted(run.glob(f"*/seed*/machine/{MACHINE_FILE}")):
+        machine = ProgramMachine.load(found.parent)
+        place = zoo / machine.task
+        if _validation(machine) > (
+            _validation(ProgramMachine.load(place)) if place.exists() else 0
+        ):
+            machine.save(place)
+            taken.append(machine.task)
+    return sorted(set(taken))
+
+
+def _validation(machine: ProgramMachine) -> float:
+    return float(machine.provenance.get("validation") or 0.0)
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:]:
+        print(argument, *add_to_zoo(Path(argument)))
