@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow check install clean help
+.PHONY: demo test test-slow check install zoo clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,10 @@ check: install  ## lint, format, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+zoo: install  ## put machines of trainings (RUNS=folders) into the package, where they are better
+	$(BIN)/python -c 'import sys, pathlib, pomp.machine.zoo as zoo; \
+	  [print(run, *zoo.add_to_zoo(pathlib.Path(run))) for run in sys.argv[1:]]' $(RUNS)
 
 clean:  ## remove everything the other targets made
 	rm -rf $(VENV) demo build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -39,6 +39,24 @@ def begin_run(folder: Path, config: dict[str, Any]) -> None:
     write_text(folder / CONFIG_FILE, json.dumps(config, indent=2))
 
 
+def clear_if_not_begun(folder: Path) -> bool:
+    """Remove a folder whose run was killed before its config was written; returns whether it was.
+
+    Raises:
+        OutputError: it cannot be read or removed.
+    """
+    try:
+        if not folder.is_dir():
+            return False
+        remove_drafts(folder, CONFIG_FILE)
+        if any(folder.iterdir()):
+            return False
+        folder.rmdir()
+    except OSError as error:
+        raise OutputError(f"cannot use '{folder}': {error.strerror}") from error
+    return True
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file; the one that was there survives if this fails.
 

@@ -72,6 +72,20 @@ def test_all_stages_leave_a_machine_that_can_be_evaluated(capsys, tmp_path):
     assert summary["machines"][1]["mean"] == evaluated["mean"]
 
 
+def test_resuming_a_folder_that_was_never_begun_begins_it(capsys, tmp_path, modes):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / ".config.json.12.34").write_text('{"half')
+    status, output, _ = call(capsys, *arguments(folder, "--modes", modes, "--resume"))
+    assert (status, output.splitlines()[0]) == (0, f"{folder}: finished")
+    assert not list(folder.glob(".*"))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    status, _, _ = call(capsys, *arguments(tmp_path / "other", "--modes", modes, "--resume"))
+    assert status == 2
+    assert (tmp_path / "other" / "notes.txt").read_text() == "mine"
+
+
 def test_the_best_preset_also_tries_the_mode_that_earns_most_alone(capsys, tmp_path):
     folder = tmp_path / "run"
     few = ("search.proposer.candidates=640", "search.mode.modes=2", "search.score.starts=2")

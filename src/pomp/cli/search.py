@@ -12,7 +12,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 from pomp.cli.inputs import parse_options, parse_seeds, read_value
 from pomp.cli.progress import Progress
 from pomp.cli.stopping import Stop, check_minutes, stopping
-from pomp.errors import ConfigError, OutputError
+from pomp.errors import ConfigError
 
 if TYPE_CHECKING:
     from pomp.search.batch import Batch
@@ -57,20 +57,20 @@ class Search:
         check_minutes(self.minutes)
         jobs = self._jobs()
         from pomp._cuda import check_device
-        from pomp.folders import check_new
+        from pomp.folders import check_new, clear_if_not_begun
         from pomp.search.batch import Batch
         from pomp.search.folder import SearchFolder
 
         check_device(self.device)
         folder = SearchFolder(Path(self.out), jobs, self.device)
-        is_new = not self.resume or _is_empty(folder.path)
+        is_new = not self.resume or clear_if_not_begun(folder.path)
         if not self.resume:
             check_new(folder.path)
         elif not is_new and folder.check():
             return self._report(folder, "was finished before")
         batch = Batch(jobs, device=self.device)
         if is_new:
-            _begin(folder)
+            folder.begin()
         else:
             folder.resume(batch)
         with stopping(self.minutes) as stop:
@@ -131,20 +131,6 @@ class Search:
             for number, mode in enumerate(result["modes"], 1):
                 print(f"  {number}  score {mode['score']:.4f}  {mode['program']}")
         return 0
-
-
-def _begin(folder: "SearchFolder") -> None:
-    if folder.path.is_dir():  # left empty by a process that was killed
-        folder.path.rmdir()
-    folder.begin()
-
-
-def _is_empty(path: Path) -> bool:
-    """Whether there is nothing to resume, but nothing in the way either."""
-    try:
-        return path.is_dir() and not any(path.iterdir())
-    except OSError as error:
-        raise OutputError(f"cannot read '{path}': {error.strerror}") from error
 
 
 def advance_search(batch: "Batch", folder: "SearchFolder", stop: Stop, label: str = "runs") -> None:

@@ -58,13 +58,12 @@ class Train:
         check_minutes(self.minutes)
         plan = self._plan()
         from pomp._cuda import check_device
-        from pomp.folders import check_new
+        from pomp.folders import clear_if_not_begun
         from pomp.machine.run import TrainingRun
 
         check_device(self.device)
         training = TrainingRun(Path(self.out), plan, self.device)
-        if not self.resume:
-            check_new(training.path)
+        if not self.resume or clear_if_not_begun(training.path):
             training.begin()
         elif training.check():
             return self._report(training, "was finished before")

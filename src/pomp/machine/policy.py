@@ -102,11 +102,11 @@ class ProgramMachine:
         self.current, self.taken = None, 0
         self._draws = open_streams(Purpose.EVALUATION, seed, 1, worlds=1)
 
-    def act(self, world: WorldBatch, *, greedy: bool = False) -> Step:
-        """Choose the next mode in one world and run it there, in place."""
+    def act(self, world: WorldBatch, *, greedy: bool = False, scale: int = 1) -> Step:
+        """Choose the next mode in one world (of the task at a scale) and run it there, in place."""
         if len(world) != 1:
             raise ConfigError(f"act takes one world, got {len(world)}; see pomp.machine.evaluate")
-        episodes = self.episodes(self.configure(), world)
+        episodes = self.episodes(self.configure(scale), world)
         episodes.mode[0] = -1 if self.current is None else self.current
         episodes.taken[0] = self.taken
         before = int(world.actions[0])

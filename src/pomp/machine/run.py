@@ -16,7 +16,13 @@ import numpy as np
 from pomp._numba import thread_count
 from pomp.embedding.files import read_arrays, write_arrays
 from pomp.errors import DataFileError
-from pomp.folders import begin_run, check_config, remove_drafts, write_text
+from pomp.folders import (
+    begin_run,
+    check_config,
+    clear_if_not_begun,
+    remove_drafts,
+    write_text,
+)
 from pomp.karel.render import save_animation
 from pomp.machine.evaluate import Evaluation, evaluate
 from pomp.machine.picture import describe, draw_machine, frames_of
@@ -123,13 +129,11 @@ class TrainingRun:
     def open_search(self) -> Batch:
         """The search, new or as it was left."""
         batch = Batch(self.search.jobs, device=self.device)
-        if self.search.path.is_dir() and any(self.search.path.iterdir()):
+        if clear_if_not_begun(self.search.path) or not self.search.path.exists():
+            self.search.begin()
+        else:
             self.search.check()
             self.search.resume(batch)
-        else:
-            if self.search.path.is_dir():
-                self.search.path.rmdir()
-            self.search.begin()
         return batch
 
     def modes_of(self, setting: Setting, seed: int) -> tuple[str, ...]:

@@ -1,10 +1,9 @@
 """The machines that come with the package, one per task, and machines in folders.
 
-`python -m pomp.machine.zoo RUN...` puts the machines of finished trainings into the package, where
-they are better by validation than those there.
+`make zoo RUNS=...` puts the machines of finished trainings into the package, where they are better by
+validation than those there.
 """
 
-import sys
 from pathlib import Path
 
 from pomp.errors import DataFileError, UnknownNameError
@@ -65,8 +64,3 @@ def add_to_zoo(run: Path, zoo: Path = ZOO) -> list[str]:
 
 def _validation(machine: ProgramMachine) -> float:
     return float(machine.provenance.get("validation") or 0.0)
-
-
-if __name__ == "__main__":
-    for argument in sys.argv[1:]:
-        print(argument, *add_to_zoo(Path(argument)))
