@@ -1,7 +1,7 @@
 """The machines that come with the package, one per task, and machines in folders.
 
-`make zoo RUNS=...` puts the machines of finished trainings into the package, where they are better by
-validation than those there.
+`make zoo RUNS=...` puts the machines of finished trainings into the package, where they are better
+by validation than those there.
 """
 
 from pathlib import Path
