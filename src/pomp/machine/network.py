@@ -211,17 +211,19 @@ class Ensemble:
 
 def _look_over(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
     """`[E, B, 8, H, W]` -> `[E, B, features]`: two convolutions, each member with its own."""
-    members, batch, channels, *size = planes.shape
-    if planes.device.type == "cuda":  # groups are slow there: products of patches
+    members, batch = planes.shape[:2]
+    if planes.device.type == "cuda":  # products of patches; cuDNN is slow with members as groups
         first = _convolve(parts, "grid.0", planes.flatten(0, 1), is_last=False)
         second = _convolve(parts, "grid.1", first, is_last=True)
         return second.view(members, batch, -1, _FILTERS).transpose(2, 3).flatten(2)
-    hidden = planes.transpose(0, 1).reshape(batch, members * channels, *size).to(torch.float32)
-    for name in ("grid.0", "grid.1"):
-        weight = _weight(parts, name).flatten(0, 1)
-        bias = parts[f"{name}.bias"].flatten()
-        hidden = functional.conv2d(hidden, weight, bias, groups=members).relu()
-    return hidden.view(batch, members, -1).transpose(0, 1)
+    hidden = list(planes.to(torch.float32))
+    for name in ("grid.0", "grid.1"):  # one by one: oneDNN is slow with members as groups, too
+        filters = zip(_weight(parts, name), parts[f"{name}.bias"], strict=True)
+        hidden = [
+            functional.conv2d(own, weight, bias).relu()
+            for own, (weight, bias) in zip(hidden, filters, strict=True)
+        ]
+    return torch.stack(hidden).flatten(2)
 
 
 def _convolve(parts: dict[str, Tensor], name: str, planes: Tensor, *, is_last: bool) -> Tensor:
