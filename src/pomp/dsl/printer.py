@@ -24,18 +24,31 @@ def print_program(program: Program, *, indent: bool = False) -> str:
 
 
 def lines_of(program: Program) -> list[str]:
-    """A program in indented lines, with actions that follow each other side by side."""
+    """A program in fewer indented lines: actions in a row share one, and so does a short loop."""
     lines: list[str] = []
     for line in _indented(tokens_of(program)).splitlines():
-        depth = len(line) - len(line.lstrip())
-        last = lines[-1] if lines else ""
-        is_beside = last.startswith(" " * depth) and _is_plain(last) and _is_plain(line)
-        is_beside = is_beside and len(last) - len(last.lstrip()) == depth
-        if is_beside and len(last) + len(line.strip()) < WIDE:
-            lines[-1] = f"{last} {line.strip()}"
+        parts = _parts_to_join(lines, line)
+        inner = [part.strip() for part in [*lines[len(lines) - parts + 1 :], line]]
+        joined = " ".join([lines[-parts], *inner]) if parts else ""
+        if parts and len(joined) < WIDE:
+            lines[-parts:] = [joined]
         else:
             lines.append(line)
     return lines
+
+
+def _parts_to_join(lines: list[str], line: str) -> int:
+    """How many of the latest lines the next one may join: actions one, the end of a body two."""
+    depth = _depth(line)
+    if lines and _is_plain(lines[-1]) and _is_plain(line) and _depth(lines[-1]) == depth:
+        return 1
+    is_body = len(lines) > 1 and _is_plain(lines[-1]) and _depth(lines[-2]) == depth
+    is_body = is_body and lines[-2].endswith("(") and "ELSE" not in lines[-2]
+    return 2 if is_body and line.strip() in _CLOSERS else 0
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _is_plain(line: str) -> bool:

@@ -59,8 +59,7 @@ def draw_machine(machine: ProgramMachine, found: Evaluation) -> str:
         for column in range(modes + 1)
         if shares[row, column] >= _LEAST_SHARE
     ]
-    signs = machine.names or tuple(map(str, range(1, modes + 1)))
-    labels = ["start", *(sign[:_SIGN] for sign in signs), "end"]
+    labels = ["start", *(sign[:_SIGN] for sign in machine.signs), "end"]
     nodes = [_node(*places[n], label, _colour(n, modes)) for n, label in enumerate(labels)]
     texts, depth = _texts(machine, found)
     height = max(_SIDE, depth + _LINE)

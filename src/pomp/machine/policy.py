@@ -95,15 +95,23 @@ class ProgramMachine:
             )
         if self.names is not None:
             check_names(self.names, len(self.modes))
+        known = ("", *(self.names or ()))
+        about = {name: tuple(lines) for name, lines in self.comments.items() if name in known}
+        self.comments = {name: lines for name, lines in about.items() if lines}
         for line in (line for lines in self.comments.values() for line in lines):
             if "\n" in line or line != line.rstrip():
                 raise ConfigError("a comment is one line without blanks at its end")
         self._draws = open_streams(Purpose.EVALUATION, 0, 1, worlds=1)
 
     @property
+    def signs(self) -> tuple[str, ...]:
+        """The modes in short: their names, or 1, 2, ..."""
+        return self.names or tuple(str(n + 1) for n in range(len(self.modes)))
+
+    @property
     def titles(self) -> tuple[str, ...]:
         """What the modes are called: their names, or `mode 1`, `mode 2`, ..."""
-        return self.names or tuple(f"mode {n + 1}" for n in range(len(self.modes)))
+        return self.names or tuple(f"mode {sign}" for sign in self.signs)
 
     @property
     def sensors(self) -> str | None:

@@ -304,7 +304,7 @@ class Watching:
             status=(
                 _return_line(moment, self.setting),
                 f"macro step {moment.step}   {_action_line(moment)}",
-                f"modes  {_modes_line(moment, self.machine.names)}",
+                f"modes  {_modes_line(moment, self.machine.signs)}",
                 f"over: {moment.ending}" if moment.ending else "",
             ),
             keys="r again  s next seed  q quit"
@@ -319,8 +319,7 @@ class Watching:
         if mode == count:
             return "the end"
         name = f"{self.machine.names[mode]}, " if self.machine.names else ""
-        idle = "" if self.moment.action else ", did not act"
-        return f"{name}mode {mode + 1} of {count}{idle}"
+        return f"{name}mode {mode + 1} of {count}" + ("" if self.moment.action else ", did not act")
 
 
 class Acting:
@@ -351,9 +350,8 @@ class Acting:
         if self.machine:
             running = self.machine.episodes(self.setting, self.sandbox.worlds)
             choice = int(self.machine.transition.chooser(running)(None)[0])
-            is_end = choice == len(self.machine.modes)
-            what = "end at once" if is_end else f"begin with {self.machine.titles[choice]}"
-            self._advice = f"from here the machine would {what}"
+            does = [*(f"begin with {title}" for title in self.machine.titles), "end at once"]
+            self._advice = f"from here the machine would {does[choice]}"
 
     def pass_time(self, now: float) -> float:
         """See `pomp.cli.play.Player`."""
@@ -390,13 +388,12 @@ def _action_line(moment: Moment) -> str:
     return f"actions {moment.actions}   last {last}"
 
 
-def _modes_line(moment: Moment, names: Sequence[str] | None) -> str:
+def _modes_line(moment: Moment, signs: Sequence[str]) -> str:
     """The latest modes that fit on a line."""
     is_end = moment.mode is not None and (not moment.recent or moment.mode != moment.recent[-1][0])
     line, told = "end" if is_end else "", int(is_end)
     for mode, times in reversed(moment.recent):
-        name = names[mode] if names else str(mode + 1)
-        run = f"{name} x{times}" if times > 1 else name
+        run = f"{signs[mode]} x{times}" if times > 1 else signs[mode]
         if len(line) + len(run) > _MODES_COLUMNS:
             break
         line, told = f"{run}  {line}", told + times
