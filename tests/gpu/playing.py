@@ -81,7 +81,9 @@ def run_modes(setting, device, starts, steps):
         choices = np.concatenate([first, second])
         episodes.step(to_device(choices) if device == "cuda" else choices)
         found |= {f"mode {step} {n}": np.array(to_host(a)) for n, a in enumerate(episodes.state)}
-        found[f"senses {step}"] = np.array(to_host(episodes.sense()))
+        for compass in (True, False):
+            senses = np.array(to_host(episodes.sense(compass=compass)))
+            found[f"senses {step} {compass}"] = senses
     return found | {f"mode end {n}": array for n, array in enumerate(worlds.to("cpu").arrays)}
 
 

@@ -166,9 +166,9 @@ def _text(told: dict[str, Any]) -> str:
         f"{told['states']:,} states; {told['how']}",
     ]
     if "return" in told:
-        rules = f" ({told['sensors']})" if "sensors" in told else ""
+        rules = f" by rules, {told['sensors']}" if "sensors" in told else ""
         lines.append(
-            f"the machine's transitions{rules} earn {told['return']:.6f} in {told['episodes']} "
-            "episodes"
+            f"the machine's transitions earn {told['return']:.6f} in {told['episodes']} episodes"
+            f"{rules}"
         )
     return "\n".join(lines)

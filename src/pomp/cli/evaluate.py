@@ -72,9 +72,8 @@ class Eval:
                 greedy=self.greedy,
                 device=self.device,
             )
-        told = {"task": machine.task, "scale": self.scale, **found.to_json()}
-        told |= _about(machine, (made_for.height, made_for.width))
-        print(json.dumps(told) if self.json else _text(told, self.exact))
+        told = found.to_json() | _about(machine, (made_for.height, made_for.width))
+        print(json.dumps(told) if self.json else _text(machine.task, self.scale, told, self.exact))
         return 0
 
 
@@ -94,14 +93,14 @@ def _grid(size: tuple[int, int]) -> str:
     return f"{size[0]}x{size[1]}"
 
 
-def _text(told: dict[str, Any], is_exact: bool) -> str:
-    times = f" x{told['scale']}" if told["scale"] > 1 else ""
+def _text(task: str, scale: int, told: dict[str, Any], is_exact: bool) -> str:
+    times = f" x{scale}" if scale > 1 else ""
     low, high = told["interval"]
     interval = "" if is_exact else f", 95 % interval {low:.4f} to {high:.4f}"
     kind = "exact return" if is_exact else "mean return"
     stopped = told["endings"]["at the limit"]
     lines = [
-        f"{told['task']}{times}: {kind} {told['mean']:.6f} ({told['fraction']:.1%} of the ceiling "
+        f"{task}{times}: {kind} {told['mean']:.6f} ({told['fraction']:.1%} of the ceiling "
         f"{told['ceiling']:g})",
         f"{told['episodes']} episodes: std {told['std']:.4f}{interval}; "
         f"{told['programs']:.1f} programs and {told['actions']:.1f} actions on average",

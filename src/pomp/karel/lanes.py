@@ -99,14 +99,14 @@ def play_world(
 
 
 @scalar
-def sense_world(world, rules, cells, pose, idle):
+def sense_world(world, rules, cells, pose, idle, compass):
     """What transitions by rules see, as a number below `SENSES`.
 
-    Bit i is set if perception i holds (of the first four), `SEEN` times the compass is added, and
-    `SEEN * DIRECTIONS` if the last mode took no action.
+    Bit i is set if perception i holds (of the first four), `SEEN` times the compass is added if
+    that is asked for, and `SEEN * DIRECTIONS` if the last mode took no action.
     """
     place = np.int64(pose[world])
-    seen = SEEN * find_marker(cells[world], rules, place)
+    seen = SEEN * find_marker(cells[world], rules, place) if compass else 0
     for perception in range(4):
         if perceive(cells[world], rules, place, perception):
             seen += 1 << perception

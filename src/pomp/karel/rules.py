@@ -161,13 +161,18 @@ def find_marker(cells, rules, pose):
     behind if both are equal.
     """
     own, width = pose >> 2, rules[WIDTH]
+    own_row, own_col = own // width, own % width
     nearest, down, across = 0, 0, 0
-    for cell in range(len(cells)):
+    cell, last = 0, rules[HEIGHT] * width
+    while cell < last:
         if cells[cell] & COUNT != 0 and cell != own:
-            rows, columns = cell // width - own // width, cell % width - own % width
+            row = cell // width
+            rows, columns = row - own_row, cell - row * width - own_col
             distance = abs(rows) + abs(columns)
             if nearest == 0 or distance < nearest:
                 nearest, down, across = distance, rows, columns
+                last = min(last, (own_row + distance) * width)  # rows below cannot be nearer
+        cell += 1
     if nearest == 0:
         return NOWHERE
     facing = pose & 3

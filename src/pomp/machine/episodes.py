@@ -129,21 +129,21 @@ class Episodes:
         )  # fmt: skip
         return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*arguments)
 
-    def sense(self, out: Any = None) -> Any:
+    def sense(self, out: Any = None, *, compass: bool = True) -> Any:
         """What transitions by rules see, `[B]` uint8 below `SENSES`; see `sense_world`."""
         if self.worlds.device == "cuda":
             senses = room(len(self), np.uint8) if out is None else out
-            self.sensor(senses)(0)
+            self.sensor(senses, compass=compass)(0)
             return senses
         senses = np.empty(len(self), np.uint8) if out is None else out
         kernels_of(self.setting.task).sense_worlds(
-            self.setting.rules, self.worlds.cells, self.worlds.pose, self.idle, senses
+            self.setting.rules, self.worlds.cells, self.worlds.pose, self.idle, compass, senses
         )
         return senses
 
-    def sensor(self, out: Any) -> Callable[[Any], None]:
+    def sensor(self, out: Any, *, compass: bool = True) -> Callable[[Any], None]:
         """On a GPU: `sense` into fixed memory, as a function of the stream to use."""
         kernel, rules = cuda_kernels_of(self.setting).sense_worlds, rules_on_device(self.setting)
-        arrays = (self.worlds.cells, self.worlds.pose, self.idle, out)
-        given = [as_launchable(array) for array in arrays]
-        return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](rules, *given)
+        arrays = (self.worlds.cells, self.worlds.pose, self.idle)
+        given = (rules, *map(as_launchable, arrays), compass, as_launchable(out))
+        return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*given)

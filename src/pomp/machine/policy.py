@@ -226,7 +226,7 @@ class ProgramMachine:
         task, variant, options = values["task"], values["variant"], values["options"]
         size = None if values["size"] is None else tuple(map(int, values["size"]))
         names = None if values.get("names") is None else tuple(values["names"])
-        comments = {str(name): tuple(lines) for name, lines in values.get("comments", {}).items()}
+        comments = {name: tuple(lines) for name, lines in dict(values.get("comments", {})).items()}
         modes = values["modes"]
         if not isinstance(options, dict) or not isinstance(modes, list) or variant == "":
             raise TypeError("options are named, modes are a list")

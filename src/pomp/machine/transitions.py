@@ -16,7 +16,7 @@ from pomp.errors import DataFileError
 from pomp.karel.lanes import SENSES
 from pomp.machine.config import NetworkConfig
 from pomp.machine.episodes import Episodes
-from pomp.machine.sensors import check_condition, holds, name_sensors
+from pomp.machine.sensors import WITH_COMPASS, check_condition, holds, name_sensors
 
 Choose = Callable[[NDArray[np.float64] | None], Any]
 """Numbers from 0 to 1, one per world, or None for the likeliest -> choices `[B]` int64."""
@@ -118,7 +118,7 @@ class DecisionList:
 
     def chooser(self, episodes: Episodes) -> Choose:
         """See `Transition`."""
-        table = self.table()
+        table, compass = self.table(), self.sensors == WITH_COMPASS
         if episodes.worlds.device == "cuda":
             import torch
 
@@ -126,11 +126,13 @@ class DecisionList:
             mode = torch.as_tensor(episodes.mode, device="cuda")
 
             def choose_there(draws: NDArray[np.float64] | None) -> Any:
-                senses = torch.as_tensor(episodes.sense(), device="cuda")
+                senses = torch.as_tensor(episodes.sense(compass=compass), device="cuda")
                 return on_device[(mode + 1).clamp(max=len(table) - 1), senses.long()]
 
             return choose_there
-        return lambda draws: table[np.minimum(episodes.mode + 1, len(table) - 1), episodes.sense()]
+        return lambda draws: table[
+            np.minimum(episodes.mode + 1, len(table) - 1), episodes.sense(compass=compass)
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """The rules."""

@@ -48,7 +48,7 @@ class Views:
 
     def _shower(self, batch: Episodes, out: Tensor) -> Callable[[Any], None]:
         if not self._sees_grid:
-            return batch.sensor(out)
+            return batch.sensor(out, compass=False)
         from pomp.karel.observation_cuda import observer
 
         return observer(batch.worlds, out)[0]
@@ -75,7 +75,7 @@ class Views:
                 if self._sees_grid:
                     observe(batch.worlds, CHANNELS, out.numpy())
                 else:
-                    batch.sense(out.numpy())
+                    batch.sense(out.numpy(), compass=False)
         return self._seen.view(self.members, self.actors, *self._seen.shape[1:])
 
     def mode(self) -> Tensor:

@@ -37,10 +37,10 @@ def begin_worlds(rules, cells, pose, memory, is_usable):
 
 
 @kernel
-def sense_worlds(rules, cells, pose, idle, senses):
+def sense_worlds(rules, cells, pose, idle, compass, senses):
     """What transitions by rules see; `senses` `[B]` uint8 is written, see `sense_world`."""
     for world in range(len(pose)):
-        senses[world] = sense_world(world, rules, cells, pose, idle)
+        senses[world] = sense_world(world, rules, cells, pose, idle, compass)
 
 
 @kernel

@@ -78,11 +78,11 @@ def run_lanes(
 
 
 @cuda.jit(cache=True)
-def sense_worlds(rules, cells, pose, idle, senses):
+def sense_worlds(rules, cells, pose, idle, compass, senses):
     """What transitions by rules see; `senses` `[B]` uint8 is written, see `sense_world`."""
     world = cuda.grid(1)
     if world < len(pose):
-        senses[world] = sense_world(world, rules, cells, pose, idle)
+        senses[world] = sense_world(world, rules, cells, pose, idle, compass)
 
 
 @cuda.jit(cache=True)

@@ -49,7 +49,8 @@ def check_transitions(recording: Recording, report: FileReport) -> None:
             mine[drew] = theirs
     differences = _differences(setting, result, after)
     idle, senses = np.zeros((2, len(actions)), np.uint8)
-    kernels_of(setting.task).sense_worlds(setting.rules, result.cells, result.pose, idle, senses)
+    sense_worlds = kernels_of(setting.task).sense_worlds
+    sense_worlds(setting.rules, result.cells, result.pose, idle, False, senses)
     counted = result.memory[:, ACTIONS] != before.memory[:, ACTIONS]
     comparisons: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
         "reward": (arrays["reward"], np.where(counted, rewards, 0.0)),
