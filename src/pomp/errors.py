@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 _SHOWN_TOKENS = 12  # how much of a long program an error quotes on either side
+_SHOWN_CHARACTERS = 60  # and of a long line of a machine's file
 
 
 class PompError(Exception):
@@ -33,6 +34,7 @@ class ProgramSyntaxError(PompError, ValueError):
         position: index of the offending token; the number of tokens if the text ended too early.
         found: the token there, or None at the end of the text.
         expected: the tokens that could have come.
+        reason: what is wrong, without the place.
     """
 
     def __init__(
@@ -42,8 +44,8 @@ class ProgramSyntaxError(PompError, ValueError):
         self.found = tokens[position] if position < len(tokens) else None
         self.expected = tuple(expected)
         came = "the end of the program" if self.found is None else f"'{_shorten(self.found)}'"
-        message = reason or f"expected {_any_of(self.expected)}, got {came}"
-        super().__init__(f"{message} (token {position})\n{_pointer(tokens, position)}")
+        self.reason = reason or f"expected {_any_of(self.expected)}, got {came}"
+        super().__init__(f"{self.reason} (token {position})\n{_pointer(tokens, position)}")
 
 
 class WorldError(PompError, ValueError):
@@ -68,6 +70,25 @@ class EnvironmentMisuseError(PompError, RuntimeError):
 
 class DataFileError(PompError, ValueError):
     """A file with data or weights that cannot be used."""
+
+
+class MachineSyntaxError(DataFileError):
+    """A text that is no machine.
+
+    Attributes:
+        line: the offending line's number, from 1.
+        column: the character in it, from 1.
+        reason: what is wrong, without the place.
+    """
+
+    def __init__(self, file: str, line: int, column: int, text: str, reason: str) -> None:
+        self.line, self.column, self.reason = line, column, reason
+        first = max(0, column - 1 - _SHOWN_CHARACTERS)
+        lead, tail = "... " if first else "", text[column - 1 + _SHOWN_CHARACTERS :]
+        shown = text[first : column - 1 + _SHOWN_CHARACTERS].replace("\t", " ")
+        pointer = " " * (len(lead) + column - 1 - first) + "^"
+        quoted = f"{lead}{shown}{' ...' if tail else ''}".rstrip()
+        super().__init__(f"{file}:{line}:{column}: {reason}\n  {quoted}\n  {pointer}")
 
 
 class OutputError(PompError, OSError):

@@ -16,7 +16,7 @@ from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.karel.observation import observe
 from pomp.machine.config import EpisodeConfig
-from pomp.machine.episodes import Episodes, perceive
+from pomp.machine.episodes import Episodes
 from pomp.tasks.catalog import TASKS
 from pomp.tasks.engine import draw_starts
 from pomp.tasks.rollout import act_on, advance, rollout, run_launches
@@ -69,8 +69,9 @@ def launch_units(setting, code, worlds):
 
 
 def run_modes(setting, device, starts, steps):
-    """Macro steps of two machines with three and two modes, and what their agents see."""
+    """Macro steps of two machines with three and two modes, and what their rules would sense."""
     texts = [" ".join(LEAPS.decode(row)) for row in sample_programs(5, 3)]
+    texts[1] = IDLER
     config = EpisodeConfig(most_steps=4, last_words=True)
     worlds = draw_starts(setting, 2 * starts, 1, device=device)
     episodes = Episodes(setting, [texts[:3], texts[3:]], worlds, config, restarts=True)
@@ -80,10 +81,13 @@ def run_modes(setting, device, starts, steps):
         choices = np.concatenate([first, second])
         episodes.step(to_device(choices) if device == "cuda" else choices)
         found |= {f"mode {step} {n}": np.array(to_host(a)) for n, a in enumerate(episodes.state)}
-    found["seen"] = to_host(perceive(setting, worlds))
+        for compass in (True, False):
+            senses = np.array(to_host(episodes.sense(compass=compass)))
+            found[f"senses {step} {compass}"] = senses
     return found | {f"mode end {n}": array for n, array in enumerate(worlds.to("cpu").arrays)}
 
 
+IDLER = "DEF run m( IF c( markersPresent c) i( IF c( noMarkersPresent c) i( move i) i) m)"
 SMALL = {"programs": 6, "starts": 2, "steps": 8}
 
 if __name__ == "__main__":

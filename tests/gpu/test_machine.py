@@ -9,6 +9,7 @@ from pomp.machine.evaluate import evaluate
 from pomp.machine.network import Ensemble, Shape, draw_weights
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.ppo import Learner, Steps
+from pomp.machine.text import parse_machine
 from pomp.machine.training import Member, Training
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.published import published_modes
@@ -83,6 +84,36 @@ def test_an_update_is_the_cpus():
     assert moved[0].abs().amax(dim=1)[0] > 1e-2
     for own, other in zip(*moved, strict=True):
         assert torch.nn.functional.cosine_similarity(own, other, dim=0) > 0.99
+
+
+COMPASS = """
+machine UpNDown
+start if marker ahead -> go
+start else -> left
+mode go: DEF run m( move IF c( markersPresent c) i( pickMarker i) m)
+  if no marker anywhere -> stop
+  if marker ahead and frontIsClear -> go
+  if marker right -> right
+  else -> left
+mode left: DEF run m( turnLeft m)
+  if marker behind -> left
+  else -> wait
+mode wait: DEF run m( IF c( markersPresent c) i( pickMarker i) m)
+  if idle -> go
+  else -> left
+mode right: DEF run m( turnRight move m)
+  if not marker left -> go
+  else -> wait
+"""
+
+
+@pytest.mark.parametrize("task", ["UpNDown", "Farmer", "Seesaw", "InfDoorKey", "InfHarvester"])
+def test_a_compass_gives_the_same_episodes(task):
+    machine = parse_machine(COMPASS.replace("UpNDown", task))
+    found = [evaluate(machine, episodes=200, device=device) for device in ("cpu", "cuda")]
+    assert (found[0].returns == found[1].returns).all()
+    assert (found[0].paths == found[1].paths).all()
+    assert len(np.unique(found[0].paths)) > 2
 
 
 @pytest.mark.parametrize("task", ["Farmer", "InfHarvester"])

@@ -18,7 +18,7 @@ from pomp.machine.config import (
     PpoConfig,
     ValidationConfig,
 )
-from pomp.machine.episodes import Episodes, perceive
+from pomp.machine.episodes import Episodes
 from pomp.machine.evaluate import evaluate
 from pomp.machine.training import Member, Training
 from pomp.tasks.catalog import find_task
@@ -54,7 +54,7 @@ class MacroEnv(gymnasium.Env):
         return self.look(), {}
 
     def look(self):
-        bits = perceive(SETTING, self.episodes.worlds)[0] >> np.arange(4) & 1
+        bits = self.episodes.sense()[0] >> np.arange(4) & 1
         last = np.arange(len(MODES) + 1) == self.episodes.mode[0]
         return np.concatenate([bits, [1 - bits[3]], last]).astype(np.float32)
 

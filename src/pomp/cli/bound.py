@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MODES_FILE = "modes.json"
 MOST_WIDTH = 1_000_000
+_MACHINES = (".json", ".machine")  # what files of machines end in
 _SIDES = {"exact": "", "lower": " or more", "upper": " or less"}
 
 
@@ -44,8 +45,8 @@ class Bound:
     """Say what the best transitions could earn from the modes of a machine or a search."""
 
     modes: Annotated[Positional[str], arg(metavar="MACHINE|zoo:TASK|MODES")]
-    """A machine's folder, or one that comes with the package; a folder TASK/seedN of a search, or
-    its modes.json; or a text file with a program on each line."""
+    """A machine's folder or file (*.machine), or one that comes with the package; a folder
+    TASK/seedN of a search, or its modes.json; or a text file with a program on each line."""
     task: str | None = None
     """The modes' task, for a text file."""
     cap: str | None = None
@@ -77,7 +78,7 @@ class Bound:
         """Read the modes, wherever they are."""
         path = Path(self.modes)
         is_search = path.name == MODES_FILE or (path / MODES_FILE).is_file()
-        is_machine = path.is_dir() or path.suffix == ".json" or self.modes.startswith("zoo:")
+        is_machine = path.is_dir() or path.suffix in _MACHINES or self.modes.startswith("zoo:")
         if self.task is None:
             return self._of_search(path) if is_search else self._of_machine()
         if is_search or is_machine:
@@ -90,7 +91,7 @@ class Bound:
         from pomp.machine.zoo import find_machine
 
         path = Path(self.modes)
-        if path.is_file() and path.suffix != ".json":
+        if path.is_file() and path.suffix not in _MACHINES:
             raise ConfigError(f"'{path}' is taken for a file of programs: add --task TASK")
         machine = find_machine(self.modes)
         setting, episode = machine.configure(self.scale), machine.episode
@@ -148,6 +149,8 @@ def _summarise(given: _Given, found: "Found") -> dict[str, Any]:
 
         evaluation = evaluate(given.machine, scale=setting.scale)
         told["return"] = evaluation.mean
+        if given.machine.sensors:
+            told["sensors"] = given.machine.sensors
         told["episodes"] = len(evaluation.returns)
     return told
 
@@ -163,7 +166,9 @@ def _text(told: dict[str, Any]) -> str:
         f"{told['states']:,} states; {told['how']}",
     ]
     if "return" in told:
+        rules = f" by rules, {told['sensors']}" if "sensors" in told else ""
         lines.append(
             f"the machine's transitions earn {told['return']:.6f} in {told['episodes']} episodes"
+            f"{rules}"
         )
     return "\n".join(lines)

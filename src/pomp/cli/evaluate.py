@@ -1,12 +1,16 @@
 """`pomp eval`."""
 
 import json
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
+from pomp.cli.inputs import parse_size
 from pomp.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pomp.machine.policy import ProgramMachine
 
 _MOST_EPISODES = 1_000_000
 
@@ -16,13 +20,15 @@ class Eval:
     """Play episodes of a machine and print what they are worth."""
 
     machine: Annotated[Positional[str], arg(metavar="MACHINE|zoo:TASK")]
-    """A machine's folder, or one that comes with the package."""
+    """A machine's folder or file (*.machine), or one that comes with the package."""
     episodes: int | None = None
     """How many; without it 100 for a Karel-Long task, else 32."""
     seed: int = 0
     """Of the starts and the choices; they are drawn for evaluation alone."""
     scale: int = 1
     """How many times longer the task is than in training: 1, 2, 4, 8 or 16."""
+    size: Annotated[str | None, arg(metavar="HxW")] = None
+    """Rows and columns of the grid, if not those the machine was made for."""
     greedy: bool = False
     """Take the likeliest choice instead of drawing one."""
     exact: bool = False
@@ -46,6 +52,9 @@ class Eval:
         from pomp.machine.zoo import find_machine
 
         machine = find_machine(self.machine)
+        made_for = machine.configure()
+        if self.size:
+            machine = replace(machine, size=parse_size(self.size))
         if self.random:
             if self.greedy or self.exact:
                 raise ConfigError("--random goes without --greedy and --exact")
@@ -63,9 +72,25 @@ class Eval:
                 greedy=self.greedy,
                 device=self.device,
             )
-        told = found.to_json()
+        told = found.to_json() | _about(machine, (made_for.height, made_for.width))
         print(json.dumps(told) if self.json else _text(machine.task, self.scale, told, self.exact))
         return 0
+
+
+def _about(machine: "ProgramMachine", made_for: tuple[int, int]) -> dict[str, Any]:
+    """What the rules ask for, and what is unusual about the grid."""
+    setting = machine.configure()
+    size = (setting.height, setting.width)
+    told: dict[str, Any] = {"sensors": machine.sensors} if machine.sensors else {}
+    if size != made_for:
+        told["grid"] = f"{_grid(size)}, the machine was made for {_grid(made_for)}"
+    elif size != setting.task.size:
+        told["grid"] = f"{_grid(size)}, the task's own is {_grid(setting.task.size)}"
+    return told
+
+
+def _grid(size: tuple[int, int]) -> str:
+    return f"{size[0]}x{size[1]}"
 
 
 def _text(task: str, scale: int, told: dict[str, Any], is_exact: bool) -> str:
@@ -80,6 +105,10 @@ def _text(task: str, scale: int, told: dict[str, Any], is_exact: bool) -> str:
         f"{told['episodes']} episodes: std {told['std']:.4f}{interval}; "
         f"{told['programs']:.1f} programs and {told['actions']:.1f} actions on average",
     ]
+    if "sensors" in told:
+        lines.append(f"transitions by rules: {told['sensors']}")
+    if "grid" in told:
+        lines.append(f"grid {told['grid']}")
     if stopped:
         lines.append(
             f"{stopped} of them never chose to end and were stopped at the limit of programs"

@@ -35,7 +35,8 @@ class Play:
     """Watch a machine act in the terminal, or act yourself (--manual)."""
 
     machine: Annotated[Positional[str], arg(metavar="TASK|MACHINE")]
-    """A task, for the machine shipped for it (also zoo:TASK), or a folder with a machine."""
+    """A task, for the machine shipped for it (also zoo:TASK), or a machine's folder or
+    file (*.machine)."""
     seed: int = 0
     """Seed of the start and of the machine's choices."""
     scale: int = 1

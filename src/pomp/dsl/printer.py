@@ -5,6 +5,7 @@ from itertools import pairwise
 from pomp.dsl.syntax import Program, tokens_of
 from pomp.dsl.vocabulary import ACTION_TOKENS
 
+WIDE = 58  # characters of a line of actions
 DEEPEST_INDENT = 40  # bodies nested deeper than this stand at the same margin
 
 _OPENERS = ("m(", "w(", "r(", "i(", "e(")
@@ -20,6 +21,39 @@ def print_program(program: Program, *, indent: bool = False) -> str:
     """
     tokens = tokens_of(program)
     return _indented(tokens) if indent else " ".join(tokens)
+
+
+def lines_of(program: Program) -> list[str]:
+    """A program in fewer indented lines: actions in a row share one, and so does a short loop."""
+    lines: list[str] = []
+    for line in _indented(tokens_of(program)).splitlines():
+        parts = _parts_to_join(lines, line)
+        inner = [part.strip() for part in [*lines[len(lines) - parts + 1 :], line]]
+        joined = " ".join([lines[-parts], *inner]) if parts else ""
+        if parts and len(joined) < WIDE:
+            lines[-parts:] = [joined]
+        else:
+            lines.append(line)
+    return lines
+
+
+def _parts_to_join(lines: list[str], line: str) -> int:
+    """How many of the latest lines the next one may join: actions one, the end of a body two."""
+    depth = _depth(line)
+    if lines and _is_plain(lines[-1]) and _is_plain(line) and _depth(lines[-1]) == depth:
+        return 1
+    is_body = len(lines) > 1 and _is_plain(lines[-1]) and _depth(lines[-2]) == depth
+    is_body = is_body and lines[-2].endswith("(") and "ELSE" not in lines[-2]
+    return 2 if is_body and line.strip() in _CLOSERS else 0
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _is_plain(line: str) -> bool:
+    """Whether a line holds actions alone."""
+    return all(word in ACTION_TOKENS for word in line.split())
 
 
 def _indented(tokens: list[str]) -> str:

@@ -17,11 +17,25 @@ from pomp.karel.interpreter import (
     run_program,
     sees_nothing,
 )
-from pomp.karel.rules import ACTIONS, COUNT, DONE, SCORE, WALL, ZERO, reward, value
+from pomp.karel.rules import (
+    ACTIONS,
+    COUNT,
+    DONE,
+    SCORE,
+    WALL,
+    ZERO,
+    Compass,
+    find_marker,
+    perceive,
+    reward,
+    value,
+)
 
 UNIT_LIST, UNIT_CANDIDATE, UNIT_WORLD = range(3)  # columns of `units`
 CANDIDATE = -2  # in a list: the unit's own program
 BY_CHOICE, BY_LIMIT = 1, 2  # how an episode of macro steps ends
+SEEN, DIRECTIONS = 16, len(Compass)  # how many ways there are to perceive, and markers to be
+SENSES = SEEN * DIRECTIONS * 2  # and a mode was idle or not; see `sense_world`
 WALL_PLANE, ZERO_PLANE, FIRST_COUNT_PLANE = 4, 5, 6  # before them: the agent, by its facing
 
 
@@ -85,10 +99,25 @@ def play_world(
 
 
 @scalar
+def sense_world(world, rules, cells, pose, idle, compass):
+    """What transitions by rules see, as a number below `SENSES`.
+
+    Bit i is set if perception i holds (of the first four), `SEEN` times the compass is added if
+    that is asked for, and `SEEN * DIRECTIONS` if the last mode took no action.
+    """
+    place = np.int64(pose[world])
+    seen = SEEN * find_marker(cells[world], rules, place) if compass else 0
+    for perception in range(4):
+        if perceive(cells[world], rules, place, perception):
+            seen += 1 << perception
+    return seen + SEEN * DIRECTIONS if idle[world] != 0 else seen
+
+
+@scalar
 def take_mode(
     step, lay_out, begin, world, code, first, modes, last_words, choices, most, restarts,
     by_calls, limit, rules, cells, pose, memory, stream,
-    mode, taken, ending, rewards, worth, counters, outcome,
+    mode, taken, ending, rewards, worth, idle, counters, outcome,
 ):  # fmt: skip
     """One macro step of an episode, in place: a program runs, or the episode ends.
 
@@ -116,6 +145,7 @@ def take_mode(
         ending: `[B]` uint8: 0, or how the episode ended in this step (or before, if none restart).
         rewards: `[B]` float64, written.
         worth: `[B]` float64, written: what the episode is worth after this step.
+        idle: `[B]` uint8, written: the mode that ran took no action; 0 at an episode's start.
         counters: int32, scratch for the deepest program's loops.
         outcome: `[2]` int32, scratch.
     """
@@ -123,6 +153,7 @@ def take_mode(
         rewards[world] = 0.0
         return
     before = value(memory[world], rules)
+    actions, done = memory[world, ACTIONS], memory[world, DONE]
     choice = np.int64(choices[world])
     program = np.int64(last_words) if choice == modes[world] else first[world] + choice
     if program >= 0:
@@ -135,12 +166,15 @@ def take_mode(
     by_limit = BY_LIMIT if taken[world] >= most else 0
     ending[world] = BY_CHOICE if choice == modes[world] else by_limit
     mode[world] = choice
+    # Snake's last bite is an action that does not count, but it changes the flag.
+    idle[world] = memory[world, ACTIONS] == actions and memory[world, DONE] == done
     worth[world] = value(memory[world], rules)
     rewards[world] = worth[world] - before
     if ending[world] != 0 and restarts:
         reset_world(lay_out, begin, world, rules, cells, pose, memory, stream)
         mode[world] = -1
         taken[world] = 0
+        idle[world] = 0
 
 
 @scalar

@@ -26,6 +26,12 @@ class Facing(IntEnum):
     NORTH, EAST, SOUTH, WEST = range(4)
 
 
+class Compass(IntEnum):
+    """Where the nearest marker is, as the agent stands."""
+
+    AHEAD, LEFT, RIGHT, BEHIND, NOWHERE = range(5)
+
+
 # Memory: the integers a task keeps about one world (int32). A task's own slots follow these.
 DONE, ACTIONS, SCORE, UNIT, TALLY, FIRST_SLOT = range(6)
 
@@ -37,6 +43,7 @@ SUM, LAST, MEAN = range(3)
 """How rewards make a value (rules[VALUE]); see `value`."""
 
 NORTH, EAST, SOUTH, WEST = (int(facing) for facing in Facing)
+AHEAD, TO_LEFT, TO_RIGHT, BEHIND, NOWHERE = (int(direction) for direction in Compass)
 MOVE, TURN_LEFT, TURN_RIGHT, PICK, PUT = (int(action) for action in Action)
 _FRONT, _LEFT, _RIGHT, _MARKERS, _ = (int(perception) for perception in Perception)
 _KEPT = WALL | FLAG  # what writing a count leaves alone
@@ -143,6 +150,39 @@ def perceive(cells, rules, pose, perception):
         return cells[pose >> 2] & COUNT != 0
     turn = 0 if perception == _FRONT else (3 if perception == _LEFT else 1)
     return cells[(pose >> 2) + rules[(pose + turn) & 3]] & WALL == 0
+
+
+@scalar
+def find_marker(cells, rules, pose):
+    """The `Compass` of the agent: the direction of the nearest marker that shows.
+
+    Nearest is the smallest sum of rows and columns between, walls ignored, the agent's own cell
+    left out; of several the first in reading order. The larger part of the way decides, ahead or
+    behind if both are equal.
+    """
+    own, width = pose >> 2, rules[WIDTH]
+    own_row, own_col = own // width, own % width
+    nearest, down, across = 0, 0, 0
+    cell, last = 0, rules[HEIGHT] * width
+    while cell < last:
+        if cells[cell] & COUNT != 0 and cell != own:
+            row = cell // width
+            rows, columns = row - own_row, cell - row * width - own_col
+            distance = abs(rows) + abs(columns)
+            if nearest == 0 or distance < nearest:
+                nearest, down, across = distance, rows, columns
+                last = min(last, (own_row + distance) * width)  # rows below cannot be nearer
+        cell += 1
+    if nearest == 0:
+        return NOWHERE
+    facing = pose & 3
+    forward = across if facing & 1 else -down
+    right = down if facing & 1 else across
+    if facing == SOUTH or facing == WEST:
+        forward, right = -forward, -right
+    if abs(forward) >= abs(right):
+        return AHEAD if forward > 0 else BEHIND
+    return TO_RIGHT if right > 0 else TO_LEFT
 
 
 @scalar

@@ -3,6 +3,7 @@
 from pomp.machine.bounds import bound
 from pomp.machine.evaluate import Evaluation, evaluate, evaluate_exactly
 from pomp.machine.policy import ProgramMachine
+from pomp.machine.text import parse_machine, print_machine
 from pomp.machine.transitions import DecisionList, NetworkTransition, Rule
 from pomp.machine.zoo import find_machine
 
@@ -16,4 +17,6 @@ __all__ = [
     "evaluate",
     "evaluate_exactly",
     "find_machine",
+    "parse_machine",
+    "print_machine",
 ]

@@ -25,7 +25,7 @@ from pomp.tasks.task import Setting
 
 LAST_WORDS = "DEF run m( turnLeft turnLeft turnLeft turnLeft m)"
 _LEAST_WORLDS = 64  # below which another thread does not pay
-_STATE = (np.int64, np.int32, np.uint8, np.float64, np.float64)
+_STATE = (np.int64, np.int32, np.uint8, np.float64, np.float64, np.uint8)
 
 
 class Episodes:
@@ -38,6 +38,7 @@ class Episodes:
         ending: `[B]` uint8: 0, `BY_CHOICE` or `BY_LIMIT`, if the last step ended the episode.
         rewards: `[B]` float64: of the last step.
         worth: `[B]` float64: what the episode was worth after the last step.
+        idle: `[B]` uint8: the mode that ran last took no action; 0 before the first.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Episodes:
         state: Any = self._first_state()
         if worlds.device == "cuda":
             self._place, state = tuple(map(to_device, self._place)), map(to_device, state)
-        self.mode, self.taken, self.ending, self.rewards, self.worth = state
+        self.mode, self.taken, self.ending, self.rewards, self.worth, self.idle = state
 
     def _first_state(self) -> list[NDArray[Any]]:
         state = [np.zeros(len(self.worlds), dtype) for dtype in _STATE]
@@ -94,8 +95,8 @@ class Episodes:
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """Mode, steps taken, ending, rewards and worth, in the order kernels take them."""
-        return self.mode, self.taken, self.ending, self.rewards, self.worth
+        """Mode, steps taken, ending, rewards, worth and idle, in the order kernels take them."""
+        return self.mode, self.taken, self.ending, self.rewards, self.worth, self.idle
 
     def step(self, choices: Any) -> None:
         """Run the chosen modes; `[B]` int64: a mode's number, or the number of modes to end."""
@@ -128,20 +129,21 @@ class Episodes:
         )  # fmt: skip
         return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*arguments)
 
+    def sense(self, out: Any = None, *, compass: bool = True) -> Any:
+        """What transitions by rules see, `[B]` uint8 below `SENSES`; see `sense_world`."""
+        if self.worlds.device == "cuda":
+            senses = room(len(self), np.uint8) if out is None else out
+            self.sensor(senses, compass=compass)(0)
+            return senses
+        senses = np.empty(len(self), np.uint8) if out is None else out
+        kernels_of(self.setting.task).sense_worlds(
+            self.setting.rules, self.worlds.cells, self.worlds.pose, self.idle, compass, senses
+        )
+        return senses
 
-def perceive(setting: Setting, worlds: WorldBatch, out: Any = None) -> Any:
-    """What the agents see, `[B]` uint8: bit i is set if perception i holds (of the first four)."""
-    if worlds.device == "cuda":
-        seen = room(len(worlds), np.uint8) if out is None else out
-        perceiver(setting, worlds, seen)(0)
-        return seen
-    seen = np.empty(len(worlds), np.uint8) if out is None else out
-    kernels_of(setting.task).perceive_worlds(setting.rules, worlds.cells, worlds.pose, seen)
-    return seen
-
-
-def perceiver(setting: Setting, worlds: WorldBatch, out: Any) -> Callable[[Any], None]:
-    """On a GPU: `perceive` into fixed memory, as a function of the stream to use."""
-    kernel, rules = cuda_kernels_of(setting).perceive_worlds, rules_on_device(setting)
-    arrays = [as_launchable(array) for array in (worlds.cells, worlds.pose, out)]
-    return lambda stream: kernel[blocks_for(len(worlds)), THREADS, stream](rules, *arrays)
+    def sensor(self, out: Any, *, compass: bool = True) -> Callable[[Any], None]:
+        """On a GPU: `sense` into fixed memory, as a function of the stream to use."""
+        kernel, rules = cuda_kernels_of(self.setting).sense_worlds, rules_on_device(self.setting)
+        arrays = (self.worlds.cells, self.worlds.pose, self.idle)
+        given = (rules, *map(as_launchable, arrays), compass, as_launchable(out))
+        return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*given)

@@ -188,7 +188,7 @@ class Ensemble:
 
         Args:
             flat: `[E, size]`, the parameters.
-            seen: `[E, B, 8, H, W]` uint8 planes, or `[E, B]` uint8 perceptions.
+            seen: `[E, B, 8, H, W]` uint8 planes, or `[E, B]` uint8 senses.
             mode: `[E, B]` int64: the last mode, -1 before the first.
 
         Returns:
@@ -237,9 +237,9 @@ def _convolve(parts: dict[str, Tensor], name: str, planes: Tensor, *, is_last: b
     return torch.baddbmm(bias.unsqueeze(1), rows, filters).relu().view(*patches.shape[:3], -1)
 
 
-def _see(perceptions: Tensor) -> Tensor:
-    """`[E, B]` bits -> `[E, B, 5]`: the four perceptions, and no markers present."""
-    bits = torch.stack([perceptions >> bit & 1 for bit in range(PERCEPTIONS - 1)], dim=-1)
+def _see(senses: Tensor) -> Tensor:
+    """`[E, B]` senses -> `[E, B, 5]`: the four perceptions, and no markers present."""
+    bits = torch.stack([senses >> bit & 1 for bit in range(PERCEPTIONS - 1)], dim=-1)
     return torch.cat([bits, 1 - bits[..., -1:]], dim=-1).to(torch.float32)
 
 

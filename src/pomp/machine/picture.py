@@ -10,8 +10,7 @@ from PIL.Image import Image
 
 from pomp.dsl.bytecode import compile_programs
 from pomp.dsl.parser import parse
-from pomp.dsl.printer import print_program
-from pomp.dsl.vocabulary import ACTION_TOKENS
+from pomp.dsl.printer import lines_of
 from pomp.karel.render import draw_map
 from pomp.karel.world import WorldBatch
 from pomp.machine.evaluate import Evaluation
@@ -23,39 +22,20 @@ _MOST_ACTIONS = 20_000  # of an episode that is drawn
 _LEAST_SHARE = 0.01  # of the choices after a mode, for an arrow
 _SIDE, _CENTRE, _RADIUS, _NODE = 420, 210, 140, 24
 _LINE, _LEFT = 15, 440
-_WIDE = 58  # characters of a line of actions
+_SIGN = 6  # characters of a name that fit into a node
 _COLOURS = ("#4878d0", "#ee854a", "#6acc64", "#d65f5f", "#956cb4", "#8c613c", "#dc7ec0", "#797979")
 
 
 def describe(machine: ProgramMachine, found: Evaluation) -> str:
     """The machine as text: every mode, its program, and what came after it how often."""
-    names = [f"mode {number}" for number in range(1, len(machine.modes) + 1)] + ["end"]
+    names = [*machine.titles, "end"]
     counts = found.transitions(len(machine.modes))
-    lines = [f"start -> {_after(counts[0], names)}"]
+    lines = [f"rules: {machine.sensors}"] if machine.sensors else []
+    lines += [f"start -> {_after(counts[0], names)}"]
     for number, program in enumerate(machine.modes):
-        lines += [f"mode {number + 1} -> {_after(counts[number + 1], names)}"]
-        lines += [f"    {line}" for line in lines_of(program)]
+        lines += [f"{names[number]} -> {_after(counts[number + 1], names)}"]
+        lines += [f"    {line}" for line in lines_of(parse(program))]
     return "\n".join(lines)
-
-
-def lines_of(program: str) -> list[str]:
-    """A program in indented lines, with actions that follow each other side by side."""
-    lines: list[str] = []
-    for line in print_program(parse(program), indent=True).splitlines():
-        depth = len(line) - len(line.lstrip())
-        last = lines[-1] if lines else ""
-        is_beside = last.startswith(" " * depth) and _is_plain(last) and _is_plain(line)
-        is_beside = is_beside and len(last) - len(last.lstrip()) == depth
-        if is_beside and len(last) + len(line.strip()) < _WIDE:
-            lines[-1] = f"{last} {line.strip()}"
-        else:
-            lines.append(line)
-    return lines
-
-
-def _is_plain(line: str) -> bool:
-    """Whether a line holds actions alone."""
-    return all(word in ACTION_TOKENS for word in line.split())
 
 
 def _after(counts: NDArray[np.int64], names: list[str]) -> str:
@@ -79,7 +59,7 @@ def draw_machine(machine: ProgramMachine, found: Evaluation) -> str:
         for column in range(modes + 1)
         if shares[row, column] >= _LEAST_SHARE
     ]
-    labels = ["start", *map(str, range(1, modes + 1)), "end"]
+    labels = ["start", *(sign[:_SIGN] for sign in machine.signs), "end"]
     nodes = [_node(*places[n], label, _colour(n, modes)) for n, label in enumerate(labels)]
     texts, depth = _texts(machine, found)
     height = max(_SIDE, depth + _LINE)
@@ -144,12 +124,13 @@ def _texts(machine: ProgramMachine, found: Evaluation) -> tuple[list[str], int]:
     """The programs beside the graph, and how far down they go."""
     y = 24
     title = f"{machine.task}: mean return {found.mean:.3f} of {found.setting.task.ceiling:g}"
+    title += f", {machine.sensors}" if machine.sensors else ""
     lines = [f'<text x="{_LEFT}" y="{y}" font-weight="bold">{escape(title)}</text>']
     for number, program in enumerate(machine.modes):
         y += _LINE + 4
         colour = _colour(number + 1, len(machine.modes))
-        lines.append(f'<text x="{_LEFT}" y="{y}" fill="{colour}">mode {number + 1}</text>')
-        for line in lines_of(program):
+        lines.append(f'<text x="{_LEFT}" y="{y}" fill="{colour}">{machine.titles[number]}</text>')
+        for line in lines_of(parse(program)):
             y += _LINE
             indent = 12 + 7.2 * (len(line) - len(line.lstrip()))
             text = escape(line.strip())
@@ -189,8 +170,8 @@ def frames_of(
             first.task, first.height, first.width, arrays.cells[:, place], arrays.pose[:, place],
             first.memory, first.stream,
         )  # fmt: skip
-        mode = chosen[int(arrays.program[0, place])] + 1
+        mode = machine.titles[chosen[int(arrays.program[0, place])]]
         yield draw_map(
             world.map_of(0),
-            caption=f"{name}: mode {mode}, action {place + 1}, return {worth[place]:+.3f}",
+            caption=f"{name}: {mode}, action {place + 1}, return {worth[place]:+.3f}",
         )

@@ -1,6 +1,7 @@
 """ProgramMachine: a state machine whose modes are programs. A value that can be saved and run."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,11 @@ from pomp.tasks.task import Setting
 MACHINE_FILE, WEIGHTS_FILE = "machine.json", "machine.safetensors"
 FORMAT = 1
 """Rises when files of this version could not be read by earlier ones."""
+
+NAME = re.compile("[A-Za-z][A-Za-z0-9_-]*")
+STOP = "stop"
+RESERVED = (STOP, "start", "mode", "machine", "if", "else", "and", "not", "end")
+"""What no mode may be called."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,11 @@ class ProgramMachine:
         size: rows and columns of the grid; None: the task's own.
         episode: how it acts.
         provenance: where it comes from; free JSON.
+        names: of the modes; None: they are numbered.
+        comments: lines a text file has about a mode, by its name, or about the machine ("").
         current: the mode that ran last in the world `act` is used on; None before the first.
         taken: how many ran there.
+        is_idle: the last of them took no action.
     """
 
     task: str
@@ -67,8 +76,11 @@ class ProgramMachine:
     size: tuple[int, int] | None = None
     episode: EpisodeConfig = field(default_factory=EpisodeConfig)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] | None = None
+    comments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     current: int | None = None
     taken: int = 0
+    is_idle: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.modes) <= MAX_MODES:
@@ -81,7 +93,30 @@ class ProgramMachine:
             raise ConfigError(
                 f"these transitions are for {count} modes, the machine has {len(self.modes)}"
             )
+        if self.names is not None:
+            check_names(self.names, len(self.modes))
+        known = ("", *(self.names or ()))
+        about = {name: tuple(lines) for name, lines in self.comments.items() if name in known}
+        self.comments = {name: lines for name, lines in about.items() if lines}
+        for line in (line for lines in self.comments.values() for line in lines):
+            if "\n" in line or line != line.rstrip():
+                raise ConfigError("a comment is one line without blanks at its end")
         self._draws = open_streams(Purpose.EVALUATION, 0, 1, worlds=1)
+
+    @property
+    def signs(self) -> tuple[str, ...]:
+        """The modes in short: their names, or 1, 2, ..."""
+        return self.names or tuple(str(n + 1) for n in range(len(self.modes)))
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """What the modes are called: their names, or `mode 1`, `mode 2`, ..."""
+        return self.names or tuple(f"mode {sign}" for sign in self.signs)
+
+    @property
+    def sensors(self) -> str | None:
+        """What its rules ask for, `perceptions only` or `with compass`; None: it has no rules."""
+        return self.transition.sensors if isinstance(self.transition, DecisionList) else None
 
     def configure(self, scale: int = 1) -> Setting:
         """The task's setting."""
@@ -99,7 +134,7 @@ class ProgramMachine:
 
     def reset(self, seed: int = 0) -> None:
         """Forget the current mode, before the first `act` in a world."""
-        self.current, self.taken = None, 0
+        self.current, self.taken, self.is_idle = None, 0, False
         self._draws = open_streams(Purpose.EVALUATION, seed, 1, worlds=1)
 
     def act(self, world: WorldBatch, *, greedy: bool = False, scale: int = 1) -> Step:
@@ -108,13 +143,14 @@ class ProgramMachine:
             raise ConfigError(f"act takes one world, got {len(world)}; see pomp.machine.evaluate")
         episodes = self.episodes(self.configure(scale), world)
         episodes.mode[0] = -1 if self.current is None else self.current
-        episodes.taken[0] = self.taken
+        episodes.taken[0], episodes.idle[0] = self.taken, self.is_idle
         before = int(world.actions[0])
         draws = None if greedy else draw_units(self._draws, 1)[0]
         choice = self.transition.chooser(episodes)(draws)
         episodes.step(np.asarray(choice, np.int64))
         is_end = episodes.ending[0] == BY_CHOICE
         self.current, self.taken = None if is_end else int(choice[0]), int(episodes.taken[0])
+        self.is_idle = bool(episodes.idle[0])
         program = None if self.current is None else self.modes[self.current]
         reward, acted = float(episodes.rewards[0]), int(world.actions[0]) - before
         return Step(self.current, program, reward, acted, is_last=bool(episodes.ending[0]))
@@ -137,6 +173,8 @@ class ProgramMachine:
                 "options": dict(self.options),
                 "size": self.size,
                 "modes": list(self.modes),
+                **({} if self.names is None else {"names": list(self.names)}),
+                **({"comments": dict(self.comments)} if self.comments else {}),
                 "episode": to_json(self.episode),
                 "transition": {"kind": self.transition.kind, **self.transition.to_json()},
                 "provenance": dict(self.provenance),
@@ -187,6 +225,8 @@ class ProgramMachine:
             raise DataFileError(f"unknown kind of transition '{kind}'")
         task, variant, options = values["task"], values["variant"], values["options"]
         size = None if values["size"] is None else tuple(map(int, values["size"]))
+        names = None if values.get("names") is None else tuple(values["names"])
+        comments = {name: tuple(lines) for name, lines in dict(values.get("comments", {})).items()}
         modes = values["modes"]
         if not isinstance(options, dict) or not isinstance(modes, list) or variant == "":
             raise TypeError("options are named, modes are a list")
@@ -202,6 +242,24 @@ class ProgramMachine:
             size=size,  # type: ignore[arg-type]  # checked by configure
             episode=from_json(EpisodeConfig, values["episode"]),
             provenance=dict(values["provenance"]),
+            names=names,
+            comments=comments,
         )
         machine.configure()
         return machine
+
+
+def check_names(names: tuple[str, ...], modes: int) -> None:
+    """Refuse names that a text file could not hold.
+
+    Raises:
+        ConfigError: says which.
+    """
+    if len(names) != modes or len(set(names)) != modes:
+        raise ConfigError(f"{modes} modes need as many names, all different, got {names}")
+    for name in names:
+        if not isinstance(name, str) or not NAME.fullmatch(name) or name in RESERVED:
+            raise ConfigError(
+                f"a mode's name has letters, digits, - and _, begins with a letter and is none of "
+                f"{', '.join(RESERVED)}; got '{name}'"
+            )

@@ -293,7 +293,7 @@ class Watching:
         state = "ended" if moment.ending else "paused" if self.is_paused else "running"
         how = "likeliest choices" if self.greedy else "drawn choices"
         return View(
-            title=f"{_name(self.setting)}   seed {self.seed}   {how}   "
+            title=f"{_name(self.setting)}   seed {self.seed}   {self.machine.sensors or how}   "
             f"{self.speed:g} actions/s   {state}",
             world=moment.world,
             under=moment.under,
@@ -304,7 +304,7 @@ class Watching:
             status=(
                 _return_line(moment, self.setting),
                 f"macro step {moment.step}   {_action_line(moment)}",
-                f"modes  {_modes_line(moment)}",
+                f"modes  {_modes_line(moment, self.machine.signs)}",
                 f"over: {moment.ending}" if moment.ending else "",
             ),
             keys="r again  s next seed  q quit"
@@ -318,7 +318,8 @@ class Watching:
             return "before the first mode"
         if mode == count:
             return "the end"
-        return f"mode {mode + 1} of {count}" + ("" if self.moment.action else ", did not act")
+        name = f"{self.machine.names[mode]}, " if self.machine.names else ""
+        return f"{name}mode {mode + 1} of {count}" + ("" if self.moment.action else ", did not act")
 
 
 class Acting:
@@ -349,9 +350,8 @@ class Acting:
         if self.machine:
             running = self.machine.episodes(self.setting, self.sandbox.worlds)
             choice = int(self.machine.transition.chooser(running)(None)[0])
-            is_end = choice == len(self.machine.modes)
-            what = "end at once" if is_end else f"begin with mode {choice + 1}"
-            self._advice = f"from here the machine would {what}"
+            does = [*(f"begin with {title}" for title in self.machine.titles), "end at once"]
+            self._advice = f"from here the machine would {does[choice]}"
 
     def pass_time(self, now: float) -> float:
         """See `pomp.cli.play.Player`."""
@@ -388,12 +388,12 @@ def _action_line(moment: Moment) -> str:
     return f"actions {moment.actions}   last {last}"
 
 
-def _modes_line(moment: Moment) -> str:
+def _modes_line(moment: Moment, signs: Sequence[str]) -> str:
     """The latest modes that fit on a line."""
     is_end = moment.mode is not None and (not moment.recent or moment.mode != moment.recent[-1][0])
     line, told = "end" if is_end else "", int(is_end)
     for mode, times in reversed(moment.recent):
-        run = f"{mode + 1} x{times}" if times > 1 else f"{mode + 1}"
+        run = f"{signs[mode]} x{times}" if times > 1 else signs[mode]
         if len(line) + len(run) > _MODES_COLUMNS:
             break
         line, told = f"{run}  {line}", told + times

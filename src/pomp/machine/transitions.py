@@ -1,4 +1,4 @@
-"""What chooses the next mode: the paper's network, or a decision list over perceptions.
+"""What chooses the next mode: the paper's network, or a decision list over sensors.
 
 Both turn worlds and last modes into choices; which of them a machine has makes no difference to
 anything that runs it. A choice is a mode's number, or the number of modes: the end.
@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.configs import from_json, to_json
-from pomp.dsl.vocabulary import Perception
 from pomp.errors import DataFileError
+from pomp.karel.lanes import SENSES
 from pomp.machine.config import NetworkConfig
-from pomp.machine.episodes import Episodes, perceive
+from pomp.machine.episodes import Episodes
+from pomp.machine.sensors import WITH_COMPASS, check_condition, holds, name_sensors
 
 Choose = Callable[[NDArray[np.float64] | None], Any]
 """Numbers from 0 to 1, one per world, or None for the likeliest -> choices `[B]` int64."""
@@ -47,44 +48,32 @@ class Transition(Protocol):
 
 @dataclass(frozen=True)
 class Rule:
-    """`if` some perceptions (or their negations, with `not ` before the name) then a mode."""
+    """`if` some conditions hold, then a mode."""
 
     to: int | None
     """A mode's number, or None: end."""
     when: tuple[str, ...] = ()
-    """All of them must hold; none: always."""
+    """Sensors, or their negations with `not ` before the name; all must hold. None: always."""
 
-    def holds(self, seen: int) -> bool:
-        """Whether it fires for the bits of the first four perceptions."""
-        return all(_holds(name, seen) for name in self.when)
+    def holds(self, senses: int) -> bool:
+        """Whether it fires for what `pomp.karel.lanes.sense_world` says."""
+        return all(holds(condition, senses) for condition in self.when)
 
     def check(self, modes: int) -> None:
-        """Refuse a target that is no mode, and conditions that are no perceptions.
+        """Refuse a target that is no mode, and conditions that are no sensors.
 
         Raises:
-            DataFileError: says which.
+            DataFileError: says which mode.
+            UnknownNameError: says which sensor.
         """
         if self.to is not None and not 0 <= self.to < modes:
             raise DataFileError(f"a rule leads to mode {self.to}; there are modes 0 to {modes - 1}")
-        for name in self.when:
-            if not isinstance(name, str) or name.removeprefix("not ") not in _NAMES:
-                raise DataFileError(
-                    f"a rule asks for a perception, as 'not frontIsClear', got '{name}'"
-                )
+        for condition in self.when:
+            check_condition(condition)
 
     def to_json(self) -> dict[str, Any]:
         """As in a file."""
         return {"when": list(self.when), "to": END if self.to is None else self.to}
-
-
-_NAMES = {perception.token: number for number, perception in enumerate(Perception)}
-_MARKERS, _NO_MARKERS = Perception.MARKERS_PRESENT, Perception.NO_MARKERS_PRESENT
-
-
-def _holds(name: str, seen: int) -> bool:
-    perception = _NAMES[name.removeprefix("not ")]
-    value = not seen >> _MARKERS & 1 if perception == _NO_MARKERS else bool(seen >> perception & 1)
-    return value is not name.startswith("not ")
 
 
 @dataclass(frozen=True)
@@ -104,16 +93,24 @@ class DecisionList:
         for rules in (self.start, *self.after):
             if not rules or rules[-1].when:
                 raise DataFileError("a decision list needs a last rule without conditions")
+            if not all(rule.when for rule in rules[:-1]):
+                raise DataFileError("behind a rule without conditions no other can fire")
             for rule in rules:
                 rule.check(len(self.after))
 
+    @property
+    def sensors(self) -> str:
+        """`perceptions only` or `with compass`."""
+        rules = (rule for rules in (self.start, *self.after) for rule in rules)
+        return name_sensors(condition for rule in rules for condition in rule.when)
+
     def table(self) -> NDArray[np.int64]:
-        """`[K + 1, 16]`: the choice after a mode (the first row: at the start) by what is seen."""
+        """`[K + 1, SENSES]`: the choice after a mode (first: at the start) by what is sensed."""
         end = len(self.after)
         return np.array(
             [
-                [next(end if one.to is None else one.to for one in rules if one.holds(seen))
-                 for seen in range(16)]
+                [next(end if one.to is None else one.to for one in rules if one.holds(senses))
+                 for senses in range(SENSES)]
                 for rules in (self.start, *self.after)
             ],
             np.int64,
@@ -121,20 +118,20 @@ class DecisionList:
 
     def chooser(self, episodes: Episodes) -> Choose:
         """See `Transition`."""
-        setting, worlds, table = episodes.setting, episodes.worlds, self.table()
-        if worlds.device == "cuda":
+        table, compass = self.table(), self.sensors == WITH_COMPASS
+        if episodes.worlds.device == "cuda":
             import torch
 
             on_device = torch.from_numpy(table).cuda()
             mode = torch.as_tensor(episodes.mode, device="cuda")
 
             def choose_there(draws: NDArray[np.float64] | None) -> Any:
-                seen = torch.as_tensor(perceive(setting, worlds), device="cuda")
-                return on_device[(mode + 1).clamp(max=len(table) - 1), seen.long()]
+                senses = torch.as_tensor(episodes.sense(compass=compass), device="cuda")
+                return on_device[(mode + 1).clamp(max=len(table) - 1), senses.long()]
 
             return choose_there
         return lambda draws: table[
-            np.minimum(episodes.mode + 1, len(table) - 1), perceive(setting, worlds)
+            np.minimum(episodes.mode + 1, len(table) - 1), episodes.sense(compass=compass)
         ]
 
     def to_json(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from pomp.graphs import numba_stream
 from pomp.karel.observation import observe
 from pomp.machine.config import Inputs
-from pomp.machine.episodes import Episodes, perceive, perceiver
+from pomp.machine.episodes import Episodes
 from pomp.machine.network import CHANNELS
 
 
@@ -48,7 +48,7 @@ class Views:
 
     def _shower(self, batch: Episodes, out: Tensor) -> Callable[[Any], None]:
         if not self._sees_grid:
-            return perceiver(batch.setting, batch.worlds, out)
+            return batch.sensor(out, compass=False)
         from pomp.karel.observation_cuda import observer
 
         return observer(batch.worlds, out)[0]
@@ -67,7 +67,7 @@ class Views:
             now.wait_stream(stream)
 
     def look(self) -> Tensor:
-        """`[E, B, 8, H, W]` uint8 planes, or `[E, B]` perceptions; overwritten by the next look."""
+        """`[E, B, 8, H, W]` uint8 planes, or `[E, B]` senses; overwritten by the next look."""
         if self._seen.device.type == "cuda":
             self._launch(self._shows)
         else:
@@ -75,7 +75,7 @@ class Views:
                 if self._sees_grid:
                     observe(batch.worlds, CHANNELS, out.numpy())
                 else:
-                    perceive(batch.setting, batch.worlds, out.numpy())
+                    batch.sense(out.numpy(), compass=False)
         return self._seen.view(self.members, self.actors, *self._seen.shape[1:])
 
     def mode(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""The machines that come with the package, one per task, and machines in folders.
+"""The machines that come with the package, one per task, and machines in folders and files.
 
 `make zoo RUNS=...` puts the machines of finished trainings into the package, where they are better
 by validation than those there.
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pomp.errors import DataFileError, UnknownNameError
 from pomp.machine.policy import MACHINE_FILE, ProgramMachine
+from pomp.machine.text import SUFFIX, read_machine
 from pomp.tasks.catalog import TASKS
 
 ZOO = Path(__file__).with_name("zoo_machines")
@@ -20,11 +21,11 @@ def zoo_tasks() -> list[str]:
 
 
 def find_machine(name: str) -> ProgramMachine:
-    """A machine by its folder, by `zoo:TASK`, or by a task's name.
+    """A machine by its folder, its file (`*.machine`), by `zoo:TASK`, or by a task's name.
 
     Raises:
         UnknownNameError: no such machine in the zoo.
-        DataFileError: no machine in the folder, or one that cannot be used.
+        DataFileError: no machine in the folder or file, or one that cannot be used.
     """
     named = {task.name.lower(): task.name for task in TASKS}
     task = name.removeprefix(PREFIX).replace("-", "").lower()
@@ -35,8 +36,11 @@ def find_machine(name: str) -> ProgramMachine:
     if not Path(name).exists():
         known = ", ".join(zoo_tasks()) or "none yet"
         raise DataFileError(
-            f"'{name}' does not exist; expected a machine's folder or {PREFIX}TASK ({known})"
+            f"'{name}' does not exist; expected a machine's folder, a file *{SUFFIX} or "
+            f"{PREFIX}TASK ({known})"
         )
+    if name.endswith(SUFFIX) and Path(name).is_file():
+        return read_machine(name)
     return ProgramMachine.load(name)
 
 

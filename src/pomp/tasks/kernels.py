@@ -15,8 +15,8 @@ import numpy as np
 
 from pomp._numba import kernel, scalar
 from pomp.karel.interpreter import CALLS, ENDING, run_program
-from pomp.karel.lanes import act_on_world, play_world, reset_world, run_lane, take_mode
-from pomp.karel.rules import ACTIONS, DONE, is_impossible, perceive, reward, value
+from pomp.karel.lanes import act_on_world, play_world, reset_world, run_lane, sense_world, take_mode
+from pomp.karel.rules import ACTIONS, DONE, is_impossible, reward, value
 from pomp.tasks.random_world import begin, lay_out, step  # the task
 
 SHARE = 64  # worlds of one list that a thread takes up at once
@@ -37,13 +37,10 @@ def begin_worlds(rules, cells, pose, memory, is_usable):
 
 
 @kernel
-def perceive_worlds(rules, cells, pose, perceptions):
-    """What the agents see: bit i of `perceptions` `[B]` uint8 is set if perception i holds."""
+def sense_worlds(rules, cells, pose, idle, compass, senses):
+    """What transitions by rules see; `senses` `[B]` uint8 is written, see `sense_world`."""
     for world in range(len(pose)):
-        perceptions[world] = 0
-        for perception in range(4):
-            holds = perceive(cells[world], rules, pose[world], perception)
-            perceptions[world] |= holds << perception
+        senses[world] = sense_world(world, rules, cells, pose, idle, compass)
 
 
 @kernel
@@ -98,14 +95,14 @@ def run_lanes(
 def take_modes(
     first_world, last_world, code, first, modes, last_words, choices, most, restarts,
     by_calls, limit, rules, cells, pose, memory, stream,
-    mode, taken, ending, rewards, worth, counters, outcome,
+    mode, taken, ending, rewards, worth, idle, counters, outcome,
 ):  # fmt: skip
     """One macro step in worlds `first_world` to `last_world - 1`, in place; see `take_mode`."""
     for world in range(first_world, last_world):
         take_mode(
             step, lay_out, begin, world, code, first, modes, last_words, choices, most, restarts,
             by_calls, limit, rules, cells, pose, memory, stream,
-            mode, taken, ending, rewards, worth, counters, outcome,
+            mode, taken, ending, rewards, worth, idle, counters, outcome,
         )  # fmt: skip
 
 

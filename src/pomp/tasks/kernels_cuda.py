@@ -9,8 +9,8 @@ threads of a warp run one program.
 import numpy as np
 from numba import cuda
 
-from pomp.karel.lanes import act_on_world, play_world, reset_world, run_lane, take_mode
-from pomp.karel.rules import PUT, perceive
+from pomp.karel.lanes import act_on_world, play_world, reset_world, run_lane, sense_world, take_mode
+from pomp.karel.rules import PUT
 from pomp.tasks.random_world import begin, lay_out, step  # the task
 
 CELLS, SLOTS, DEPTH = 64, 5, 24  # the sizes
@@ -78,22 +78,18 @@ def run_lanes(
 
 
 @cuda.jit(cache=True)
-def perceive_worlds(rules, cells, pose, perceptions):
-    """What the agents see: bit i of `perceptions` `[B]` uint8 is set if perception i holds."""
+def sense_worlds(rules, cells, pose, idle, compass, senses):
+    """What transitions by rules see; `senses` `[B]` uint8 is written, see `sense_world`."""
     world = cuda.grid(1)
     if world < len(pose):
-        seen = 0
-        for perception in range(4):
-            holds = perceive(cells[world], rules, np.int64(pose[world]), perception)
-            seen |= int(holds) << perception
-        perceptions[world] = seen
+        senses[world] = sense_world(world, rules, cells, pose, idle, compass)
 
 
 @cuda.jit(cache=True)
 def take_modes(
     code, first, modes, last_words, choices, most, restarts,
     by_calls, limit, rules, cells, pose, memory, stream,
-    mode, taken, ending, rewards, worth,
+    mode, taken, ending, rewards, worth, idle,
 ):  # fmt: skip
     """One macro step in every world, in place; see `take_mode`."""
     world = cuda.grid(1)
@@ -103,5 +99,5 @@ def take_modes(
         take_mode(
             step, lay_out, begin, world, code, first, modes, last_words, choices, most, restarts,
             by_calls, limit, rules, cells, pose, memory, stream,
-            mode, taken, ending, rewards, worth, counters, outcome,
+            mode, taken, ending, rewards, worth, idle, counters, outcome,
         )  # fmt: skip

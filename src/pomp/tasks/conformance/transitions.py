@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pomp.dsl.vocabulary import Action
 from pomp.errors import GoldenError
+from pomp.karel.lanes import SEEN
 from pomp.karel.rules import ACTIONS, COUNT, SCORE, TALLY
 from pomp.karel.world import WorldBatch
 from pomp.streams import streams_drawing
@@ -47,12 +48,13 @@ def check_transitions(recording: Recording, report: FileReport) -> None:
         for mine, theirs in zip(result.arrays, found.arrays, strict=True):
             mine[drew] = theirs
     differences = _differences(setting, result, after)
-    perceptions = np.zeros(len(actions), np.uint8)
-    kernels_of(setting.task).perceive_worlds(setting.rules, result.cells, result.pose, perceptions)
+    idle, senses = np.zeros((2, len(actions)), np.uint8)
+    sense_worlds = kernels_of(setting.task).sense_worlds
+    sense_worlds(setting.rules, result.cells, result.pose, idle, False, senses)
     counted = result.memory[:, ACTIONS] != before.memory[:, ACTIONS]
     comparisons: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
         "reward": (arrays["reward"], np.where(counted, rewards, 0.0)),
-        "perceptions": (arrays["percept"], perceptions),
+        "perceptions": (arrays["percept"], senses % SEEN),
         "logged": (arrays["logged"] != 0, counted),
         "spawn": (_cells_of(arrays["spawn"], setting), _spawned(setting, before, after)),
     }
