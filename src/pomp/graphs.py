@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from pomp._cuda import load_cuda
+from pomp._cuda import THREADS, as_launchable, load_cuda
 
 _WARM_UP = 3  # calls of a training step before its capture
 
@@ -91,6 +91,12 @@ class Replayed(Generic[Result]):
 def numba_stream() -> Any:
     """Torch's current stream, as Numba's kernels take it."""
     return load_cuda().external_stream(torch.cuda.current_stream().cuda_stream)
+
+
+def launch_on_stream(loop: Any, blocks: int, *arguments: Any) -> None:
+    """Launch a Numba kernel on torch's current stream; tensors are handed over without a copy."""
+    given = [as_launchable(one) if isinstance(one, Tensor) else one for one in arguments]
+    loop[max(blocks, 1), THREADS, numba_stream()](*given)
 
 
 def prepare(device: torch.device) -> None:

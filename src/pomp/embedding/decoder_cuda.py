@@ -15,7 +15,7 @@ import torch
 from numba import cuda, float32
 from torch import Tensor
 
-from pomp._cuda import THREADS, as_launchable, blocks_for, load_cuda
+from pomp._cuda import blocks_for, load_cuda
 from pomp.dsl.grammar import END, ILLEGAL
 from pomp.embedding.config import MAX_GENERATED
 from pomp.embedding.decoder import (
@@ -30,7 +30,7 @@ from pomp.embedding.decoder import (
     widened,
 )
 from pomp.embedding.model import EmbeddingModel
-from pomp.graphs import capture, numba_stream
+from pomp.graphs import capture, launch_on_stream
 
 LEAST_ROWS, MOST_ROWS = 64, 16_384
 SIZES = tuple(
@@ -317,8 +317,7 @@ class _Batch:
 
     def _launch(self, loop: Any, *tensors: Tensor, blocks: int | None = None) -> None:
         """Launch a kernel; one block a row unless said otherwise."""
-        arrays = (as_launchable(tensor) for tensor in tensors)
-        loop[blocks or self.size, THREADS, numba_stream()](*arrays)
+        launch_on_stream(loop, blocks or self.size, *tensors)
 
 
 class _Graph:

@@ -6,14 +6,13 @@ calls would cost more than the arithmetic. `[E]` is the axis of members, `[N]` o
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from pomp._cuda import THREADS, as_launchable, blocks_for
+from pomp._cuda import blocks_for
 from pomp._numba import kernel, scalar
-from pomp.graphs import numba_stream
+from pomp.graphs import launch_on_stream
 
 POLICY_LOSS, VALUE_LOSS, ENTROPY = range(3)  # planes of `losses`
 
@@ -144,7 +143,7 @@ def weigh_steps(first: int, clips: tuple[float, bool, float, float], *tensors: T
         from pomp.machine.descent_cuda import weigh_steps as loop
 
         threads = tensors[0].shape[0] * tensors[0].shape[1]
-        _launch(loop, threads, first, *clips, *tensors)
+        launch_on_stream(loop, blocks_for(threads), first, *clips, *tensors)
     else:
         _weigh_steps(first, *clips, *(tensor.numpy() for tensor in tensors))
 
@@ -159,11 +158,6 @@ def move_parameters(*tensors: Tensor) -> None:
     if tensors[0].device.type == "cuda":
         from pomp.machine.descent_cuda import move_parameters as loop
 
-        _launch(loop, tensors[-1].numel(), *tensors)
+        launch_on_stream(loop, blocks_for(tensors[-1].numel()), *tensors)
     else:
         _move_parameters(*(tensor.numpy() for tensor in tensors))
-
-
-def _launch(loop: Any, threads: int, *arguments: Any) -> None:
-    given = [as_launchable(one) if isinstance(one, Tensor) else one for one in arguments]
-    loop[blocks_for(threads), THREADS, numba_stream()](*given)

@@ -6,8 +6,7 @@ import torch
 from numba import cuda
 from torch import Tensor
 
-from pomp._cuda import THREADS, as_launchable
-from pomp.graphs import numba_stream
+from pomp.graphs import launch_on_stream
 
 
 @cuda.jit(cache=True)
@@ -46,11 +45,6 @@ def join_patches(patches, side, planes):
         place += cuda.blockDim.x
 
 
-def _launch(loop: Any, rows: int, *arguments: Any) -> None:
-    given = [as_launchable(one) if isinstance(one, Tensor) else one for one in arguments]
-    loop[max(rows, 1), THREADS, numba_stream()](*given)
-
-
 class _Patches(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, planes: Tensor, is_last: bool, side: int) -> Tensor:
@@ -58,7 +52,7 @@ class _Patches(torch.autograd.Function):
         height, width, channels = shape if is_last else (*shape[1:], shape[0])
         size = (images, height - side + 1, width - side + 1, side * side * channels)
         patches = torch.empty(size, dtype=torch.float32, device=planes.device)
-        _launch(cut_patches, size[0] * size[1], planes.detach(), is_last, side, patches)
+        launch_on_stream(cut_patches, size[0] * size[1], planes.detach(), is_last, side, patches)
         context.side, context.size = side, planes.shape
         return patches
 
@@ -66,7 +60,7 @@ class _Patches(torch.autograd.Function):
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         planes = torch.empty(context.size, dtype=gradient.dtype, device=gradient.device)
         rows = planes.shape[0] * planes.shape[1]
-        _launch(join_patches, rows, gradient.contiguous(), context.side, planes)
+        launch_on_stream(join_patches, rows, gradient.contiguous(), context.side, planes)
         return planes, None, None
 
 
