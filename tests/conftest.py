@@ -1,5 +1,19 @@
-"""One thread for torch: several test processes share the cores, and spinning ones block others."""
+"""Settings all tests share.
+
+One thread for torch: several test processes share the cores, and spinning ones block others.
+Properties are deterministic and not timed, since the first example compiles.
+"""
 
 import os
 
+from hypothesis import HealthCheck, settings
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+settings.register_profile(
+    "pomp",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("pomp")

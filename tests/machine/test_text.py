@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pomp.cli.main import main
@@ -64,18 +64,6 @@ mode left: DEF run m( turnLeft m)
 mode right: DEF run m( turnRight move m)
   else -> look
 """
-
-
-def fuzz(examples):
-    """Settings of a property: deterministic, and not timed."""
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    return settings(
-        max_examples=examples,
-        derandomize=True,
-        deadline=None,
-        database=None,
-        suppress_health_check=slow,
-    )
 
 
 # What rules sense.
@@ -145,7 +133,7 @@ def plain_holds(condition, perceived, compass, idle):
 CONDITIONS = st.sampled_from([*SENSORS, *(f"not {name}" for name in SENSORS)])
 
 
-@fuzz(40)
+@settings(max_examples=40)
 @given(st.lists(st.lists(CONDITIONS, min_size=1, max_size=4), max_size=4))
 def test_a_table_holds_what_the_rules_say(conditions):
     rules = (*(Rule(to, tuple(when)) for to, when in enumerate(conditions)), Rule(None))
@@ -243,7 +231,7 @@ def machines(draw):
     )
 
 
-@fuzz(150)
+@settings(max_examples=150)
 @given(machines())
 def test_reading_and_printing_are_inverses(machine):
     text = print_machine(machine)
@@ -252,7 +240,7 @@ def test_reading_and_printing_are_inverses(machine):
     assert f"sensors {machine.sensors}\n" in text
 
 
-@fuzz(150)
+@settings(max_examples=150)
 @given(machines(), st.integers(0), st.integers(0, 30), st.text(max_size=6) | st.sampled_from(
     ["start", "mode x: ", "if ", "else", "->", "\n", "#", "stop", "not ", " and "]
 ))  # fmt: skip

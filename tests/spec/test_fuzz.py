@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import Plain, Reader, UnderActions, UnderCalls, is_program
 from playing import MARKERS, WALL, bare_world, start, task
@@ -19,19 +19,6 @@ from pomp.tasks.engine import draw_starts
 from pomp.tasks.random_world import RANDOM_WORLD
 from pomp.tasks.record import record
 from pomp.tasks.rollout import act_on, advance, rollout
-
-
-def fuzz(examples):
-    """Settings of a property: deterministic, and not timed (the first example compiles)."""
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    return settings(
-        max_examples=examples,
-        derandomize=True,
-        deadline=None,
-        database=None,
-        suppress_health_check=slow,
-    )
-
 
 # ---------------------------------------------------------------- strategies
 
@@ -135,26 +122,26 @@ def parses(text, vocabulary=LEAPS):
     return True
 
 
-@fuzz(300)
+@settings(max_examples=300)
 @given(st.text())
 def test_arbitrary_text_is_refused_with_a_syntax_error(text):
     assert not parses(text)
 
 
-@fuzz(300)
+@settings(max_examples=300)
 @given(st.lists(TOKENS | st.text(max_size=3), max_size=30), ALL_VOCABULARIES)
 def test_arbitrary_tokens_parse_only_if_they_are_a_program(tokens, vocabulary):
     text = " ".join(tokens)
     assert parses(text, vocabulary) == is_program(text.split(), vocabulary.counts)
 
 
-@fuzz(500)
+@settings(max_examples=500)
 @given(edited_programs(), ALL_VOCABULARIES)
 def test_an_edited_program_parses_only_if_it_is_a_program(tokens, vocabulary):
     assert parses(" ".join(tokens), vocabulary) == is_program(tokens, vocabulary.counts)
 
 
-@fuzz(60)
+@settings(max_examples=60)
 @given(PROGRAMS)
 def test_long_and_deep_programs_round_trip(text):
     tree = parse(text)
@@ -208,7 +195,7 @@ def _is_row_of_a_program(row, vocabulary):
     return is_program([vocabulary.tokens[index] for index in ids], vocabulary.counts)
 
 
-@fuzz(300)
+@settings(max_examples=300)
 @given(st.data(), st.sampled_from(INTEGERS), ALL_VOCABULARIES)
 def test_arbitrary_ids_are_judged_row_by_row(data, dtype, vocabulary):
     limits = np.iinfo(dtype)
@@ -221,7 +208,7 @@ def test_arbitrary_ids_are_judged_row_by_row(data, dtype, vocabulary):
     assert compile_ids(ids, vocabulary).valid.tolist() == expected
 
 
-@fuzz(300)
+@settings(max_examples=300)
 @given(st.lists(edited_programs(), min_size=1, max_size=4), st.data(), st.sampled_from(INTEGERS))
 def test_parser_and_compiler_agree_on_padded_rows(programs, data, dtype):
     width = max(map(len, programs)) + data.draw(st.integers(0, 3))
@@ -236,14 +223,14 @@ def _up_to_padding(tokens):
     return tokens[: tokens.index("<pad>")] if "<pad>" in tokens else tokens
 
 
-@fuzz(100)
+@settings(max_examples=100)
 @given(SHORT_PROGRAMS, st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=5))
 def test_what_stands_behind_the_padding_does_not_matter(text, rest):
     ids = [*LEAPS.encode(text.split()), LEAPS.pad, *rest]
     assert compile_ids(np.array([ids])).valid[0]
 
 
-@fuzz(100)
+@settings(max_examples=100)
 @given(SHORT_PROGRAMS, st.integers(-(2**63), 2**63 - 1), st.integers(0, 4))
 def test_an_id_outside_the_vocabulary_makes_a_row_invalid(text, index, place):
     assume(not 0 <= index <= LEAPS.pad)
@@ -309,21 +296,21 @@ def _agrees_with_the_slow_interpreter(text, cap, setting, worlds):
             )
 
 
-@fuzz(400)
+@settings(max_examples=400)
 @given(SHORT_PROGRAMS, CAPS, SEEDS, st.sampled_from(["0", "0.1", "0.4"]))
 def test_short_programs_run_as_the_slow_interpreter_says(text, cap, seed, walls):
     setting, worlds = _random_worlds(seed, walls, "0.3")
     _agrees_with_the_slow_interpreter(text, cap, setting, worlds)
 
 
-@fuzz(60)
+@settings(max_examples=60)
 @given(st.builds(write_program, SEEDS, st.integers(60, 900), st.integers(0, 60)), CAPS, SEEDS)
 def test_longer_programs_run_as_the_slow_interpreter_says(text, cap, seed):
     setting, worlds = _random_worlds(seed, "0.1", "0.3", count=2)
     _agrees_with_the_slow_interpreter(text, cap, setting, worlds)
 
 
-@fuzz(60)
+@settings(max_examples=60)
 @given(
     st.builds(
         write_program, SEEDS, st.integers(60, 300), st.integers(5, 60), st.just(("REPEAT", "IF"))
@@ -352,7 +339,7 @@ def _is_inside(worlds):
 
 
 @each_task
-@fuzz(40)
+@settings(max_examples=40)
 @given(PROGRAMS, CAPS, SEEDS)
 def test_every_program_stops_inside_the_walls(name, variant, text, cap, seed):
     setting = task(name, variant)
@@ -400,7 +387,7 @@ def test_a_recorded_run_a_rollout_and_an_advance_end_alike(name, variant):
 
 
 @each_task
-@fuzz(25)
+@settings(max_examples=25)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=200), SEEDS)
 def test_actions_by_hand_stay_inside_the_walls(name, variant, actions, seed):
     setting = task(name, variant)
@@ -421,7 +408,7 @@ def test_actions_that_do_not_fit_are_refused(actions):
 # ---------------------------------------------------------------- maps
 
 
-@fuzz(200)
+@settings(max_examples=200)
 @given(st.text(alphabet="#.m2>n \n^", max_size=60) | st.text(max_size=20))
 def test_arbitrary_text_is_a_map_or_refused_with_a_world_error(text):
     answer = attempt(WorldError, Map.from_text, text)
@@ -444,7 +431,7 @@ def maps(draw, height=8, width=8):
 
 
 @pytest.mark.parametrize("name", ["OneStroke", "Snake", "Farmer"])
-@fuzz(60)
+@settings(max_examples=60)
 @given(maps(), SHORT_PROGRAMS)
 def test_a_task_takes_up_an_arbitrary_map_or_refuses_it(name, text, program):
     setting = task(name)
