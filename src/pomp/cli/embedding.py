@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import OmitSubcommandPrefixes, Positional, arg, subcommand
 
-from pomp.cli.inputs import check_output
+from pomp.cli.inputs import check_output, check_seed
 from pomp.cli.progress import Progress
 from pomp.cli.stopping import check_minutes, stopping
 from pomp.embedding.config import BEST, PAPER, DatasetConfig, Recipe
@@ -217,8 +217,7 @@ class EmbeddingEval:
 
         if not 1 <= self.programs <= 1_000_000:
             raise ConfigError(f"--programs must be from 1 to 1,000,000, got {self.programs}")
-        if self.seed < 0:
-            raise ConfigError(f"--seed must not be negative, got {self.seed}")
+        check_seed(self.seed)
         embedding = Embedding.load(self.name, self.device)
         config, draws = data_of(embedding.card)
         if self.split == "test":

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from pomp.cli.inputs import parse_size
+from pomp.cli.inputs import check_episodes, check_seed, parse_size
 from pomp.errors import ConfigError
 
 if TYPE_CHECKING:
     from pomp.machine.policy import ProgramMachine
-
-_MOST_EPISODES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +40,8 @@ class Eval:
 
     def run(self) -> int:
         """Evaluate, then print."""
-        if self.episodes is not None and not 1 <= self.episodes <= _MOST_EPISODES:
-            raise ConfigError(f"--episodes must be from 1 to {_MOST_EPISODES:,}")
-        if self.seed < 0:
-            raise ConfigError(f"--seed must not be negative, got {self.seed}")
+        check_episodes(self.episodes)
+        check_seed(self.seed)
         if self.exact and (self.episodes is not None or self.seed or self.device != "cpu"):
             raise ConfigError("--exact takes every start once, on the CPU: no --episodes or --seed")
         from pomp.machine.evaluate import evaluate, evaluate_exactly

@@ -11,6 +11,7 @@ from pomp.errors import ConfigError, OutputError
 
 MAX_BYTES = 1 << 20
 MOST_SEEDS = 10_000
+MOST_EPISODES = 1_000_000
 
 
 def read_program(argument: str) -> str:
@@ -52,6 +53,18 @@ def _decode(content: bytes, name: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{name} is not UTF-8 text (byte {error.start})") from error
+
+
+def check_episodes(episodes: int | None) -> None:
+    """Refuse a number of episodes that is none, or far too many."""
+    if episodes is not None and not 1 <= episodes <= MOST_EPISODES:
+        raise ConfigError(f"--episodes must be from 1 to {MOST_EPISODES:,}, got {episodes}")
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a negative seed."""
+    if seed < 0:
+        raise ConfigError(f"--seed must not be negative, got {seed}")
 
 
 def check_output(path: str) -> Path:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from tyro.conf import Positional, arg
 
+from pomp.cli.inputs import check_seed
 from pomp.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ class Play:
     def run(self) -> int:
         """Play until a key ends it, then print the return."""
         _check_terminal()
-        if self.seed < 0:
-            raise ConfigError(f"--seed must not be negative, got {self.seed}")
+        check_seed(self.seed)
         player: Player = self._acting() if self.manual else self._watching()
         with open_terminal() as terminal:
             _play(player, terminal)

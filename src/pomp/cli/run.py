@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from pomp.cli.inputs import check_output, parse_options, parse_size, read_map, read_program
+from pomp.cli.inputs import (
+    check_output,
+    check_seed,
+    parse_options,
+    parse_size,
+    read_map,
+    read_program,
+)
 from pomp.cli.progress import Progress
 from pomp.errors import ConfigError
 
@@ -116,8 +123,7 @@ class Run:
         limits = Cap.parse(self.cap)
         if not 1 <= self.starts <= MAX_STARTS_ASKED:
             raise ConfigError(f"--starts must be in 1..{MAX_STARTS_ASKED}, got {self.starts}")
-        if self.seed < 0:
-            raise ConfigError(f"--seed must not be negative, got {self.seed}")
+        check_seed(self.seed)
         if self.threads is not None and self.threads < 1:
             raise ConfigError(f"--threads must be at least 1, got {self.threads}")
         if self.exact and self.world:
