@@ -21,6 +21,7 @@ from pomp.cli.report import Report
 from pomp.cli.run import Run
 from pomp.cli.sample import Sample
 from pomp.cli.search import Search
+from pomp.cli.simplify import Simplify
 from pomp.cli.tasks import Tasks
 from pomp.cli.train import Train
 from pomp.errors import PompError
@@ -39,6 +40,7 @@ Command = (
     | Annotated[Train, subcommand("train")]
     | Annotated[Eval, subcommand("eval")]
     | Annotated[Bound, subcommand("bound")]
+    | Annotated[Simplify, subcommand("simplify")]
     | Annotated[Play, subcommand("play")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Plot, subcommand("plot", description=_PLOT)]

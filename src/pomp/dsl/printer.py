@@ -8,8 +8,8 @@ from pomp.dsl.vocabulary import ACTION_TOKENS
 WIDE = 58  # characters of a line of actions
 DEEPEST_INDENT = 40  # bodies nested deeper than this stand at the same margin
 
-_OPENERS = ("m(", "w(", "r(", "i(", "e(")
-_CLOSERS = ("m)", "w)", "r)", "i)", "e)")
+OPENERS = ("m(", "w(", "r(", "i(", "e(")
+CLOSERS = ("m)", "w)", "r)", "i)", "e)")
 
 
 def print_program(program: Program, *, indent: bool = False) -> str:
@@ -44,7 +44,7 @@ def _parts_to_join(lines: list[str], line: str) -> int:
         return 1
     is_body = len(lines) > 1 and _is_plain(lines[-1]) and _depth(lines[-2]) == depth
     is_body = is_body and lines[-2].endswith("(") and "ELSE" not in lines[-2]
-    return 2 if is_body and line.strip() in _CLOSERS else 0
+    return 2 if is_body and line.strip() in CLOSERS else 0
 
 
 def _depth(line: str) -> int:
@@ -67,13 +67,13 @@ def _indented(tokens: list[str]) -> str:
             line.clear()
 
     for token, following in pairwise([*tokens, ""]):
-        if token in _CLOSERS:
+        if token in CLOSERS:
             flush()
             depth -= 1
             line.append(token)
             if following != "ELSE":
                 flush()
-        elif token in _OPENERS:
+        elif token in OPENERS:
             line.append(token)
             flush()
             depth += 1

@@ -1,6 +1,6 @@
 """What a machine is worth: episodes on many worlds at once, sampled or exact."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any
@@ -137,6 +137,24 @@ def evaluate_exactly(machine: ProgramMachine, *, scale: int = 1) -> Evaluation:
     """
     setting = machine.configure(scale)
     worlds, starts = enumerate_starts(setting)
+    weights = np.array([float(start.probability) for start in starts])
+    return play_exactly(machine, setting, worlds, weights)
+
+
+def play_exactly(
+    machine: ProgramMachine, setting: Setting, worlds: WorldBatch, weights: NDArray[np.float64]
+) -> Evaluation:
+    """One episode in every world, in place, with the likeliest choices.
+
+    Args:
+        machine: which.
+        setting: its task.
+        worlds: every start.
+        weights: `[B]` the probability of each.
+
+    Raises:
+        ConfigError: the task draws at random.
+    """
     before = worlds.stream.copy()
     found = play(machine, setting, worlds, None)
     if (worlds.stream != before).any():
@@ -144,7 +162,6 @@ def evaluate_exactly(machine: ProgramMachine, *, scale: int = 1) -> Evaluation:
             f"{setting.task.name} draws at random while this machine runs, so no list of starts "
             "gives an exact return; leave out --exact"
         )
-    weights = np.array([float(start.probability) for start in starts])
     return replace(found, weights=weights)
 
 
@@ -156,17 +173,28 @@ def play(
 ) -> Evaluation:
     """One episode in every world, in place; without streams the likeliest choices are taken."""
     running = machine.episodes(setting, worlds)
-    choose, steps = machine.transition.chooser(running), list[NDArray[np.int16]]()
-    ahead, place = np.empty((0, len(worlds))), 0
+    return conclude(running, list(choose_steps(machine, running, streams)))
+
+
+def choose_steps(
+    machine: ProgramMachine, running: Episodes, streams: NDArray[np.uint64] | None
+) -> Iterator[NDArray[np.int16]]:
+    """Play to the end: what is chosen, `[B]`, -1 where all is over, each told before it happens."""
+    choose = machine.transition.chooser(running)
+    ahead, place = np.empty((0, len(running))), 0
     while not (is_over := to_host(running.ending) != 0).all():
         if streams is not None and place == len(ahead):
             ahead, place = draw_units(streams, _AHEAD), 0
         choices = choose(None if streams is None else ahead[place])
+        yield np.where(is_over, -1, to_host(choices)).astype(np.int16)
         running.step(choices)
-        steps.append(np.where(is_over, -1, to_host(choices)).astype(np.int16))
         place += 1
+
+
+def conclude(running: Episodes, steps: Sequence[NDArray[np.int16]]) -> Evaluation:
+    """What ended episodes were worth, given what was chosen in them."""
     returns, programs, actions, ended = outcomes(running)
-    return Evaluation(setting, returns, programs, actions, ended, np.stack(steps, axis=1))
+    return Evaluation(running.setting, returns, programs, actions, ended, np.stack(steps, axis=1))
 
 
 def outcomes(batch: Episodes) -> tuple[NDArray[Any], ...]:

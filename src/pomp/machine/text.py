@@ -100,12 +100,12 @@ def print_machine(machine: ProgramMachine) -> str:
     if machine.size is not None:
         lines.append("size {}x{}".format(*machine.size))
     lines += _episode_lines(machine.episode)
-    start = [_print_rule(rule, targets) for rule in rules.start]
+    start = [print_rule(rule, targets) for rule in rules.start]
     start = [f"start {one}" for one in start] if len(start) > 1 else []
     lines += start or [f"start {targets[rules.start[0].to]}"]
     for name, mode, after in zip(names, machine.modes, rules.after, strict=True):
         lines += ["", *_comment_lines(machine, name), *_program_lines(name, mode)]
-        lines += [f"  {_print_rule(rule, targets)}" for rule in after]
+        lines += [f"  {print_rule(rule, targets)}" for rule in after]
     return "\n".join(lines) + "\n"
 
 
@@ -136,6 +136,7 @@ def _program_lines(name: str, mode: str) -> list[str]:
     return [f"mode {name}:", *(f"    {part}" for part in lines_of(parse(mode)))]
 
 
-def _print_rule(rule: Rule, targets: dict[int | None, str]) -> str:
+def print_rule(rule: Rule, targets: dict[int | None, str]) -> str:
+    """The text of a rule, given what its targets are called."""
     head = f"if {' and '.join(rule.when)}" if rule.when else "else"
     return f"{head} {ARROW} {targets[rule.to]}"
