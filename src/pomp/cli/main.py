@@ -15,6 +15,7 @@ from pomp.cli.check import Check
 from pomp.cli.conformance import Conformance
 from pomp.cli.embedding import Embedding
 from pomp.cli.evaluate import Eval
+from pomp.cli.explain import Explain
 from pomp.cli.play import Play
 from pomp.cli.plot import Plot
 from pomp.cli.report import Report
@@ -40,6 +41,7 @@ Command = (
     | Annotated[Train, subcommand("train")]
     | Annotated[Eval, subcommand("eval")]
     | Annotated[Bound, subcommand("bound")]
+    | Annotated[Explain, subcommand("explain")]
     | Annotated[Simplify, subcommand("simplify")]
     | Annotated[Play, subcommand("play")]
     | Annotated[Report, subcommand("report")]

@@ -1,0 +1,116 @@
+"""`pomp explain`."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from textwrap import wrap
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from pomp.cli.inputs import check_episodes, check_seed
+
+if TYPE_CHECKING:
+    from pomp.machine.explain import Example, Explanation, ModeExplained
+    from pomp.machine.policy import ProgramMachine
+
+_WIDE = 96  # columns of sentences
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explain:
+    """Say what a machine does: its modes in plain words, how often they ran, an example of each."""
+
+    machine: Annotated[Positional[str], arg(metavar="MACHINE|zoo:TASK")]
+    """A machine's folder or file (*.machine), or one that comes with the package."""
+    episodes: int | None = None
+    """How many are played; without it 100 for a Karel-Long task, else 32."""
+    seed: int = 0
+    """Of the starts and the choices; they are drawn for evaluation alone."""
+    json: bool = False
+    """Print one JSON document."""
+
+    def run(self) -> int:
+        """Play, then print."""
+        check_episodes(self.episodes)
+        check_seed(self.seed)
+        from pomp.machine.explain import explain
+        from pomp.machine.zoo import find_machine
+
+        machine = find_machine(self.machine)
+        found = explain(machine, episodes=self.episodes, seed=self.seed)
+        if self.json:
+            print(json.dumps(_summarise(machine, found)))
+        else:
+            print("\n".join(_lines(machine, found)))
+        return 0
+
+
+def _summarise(machine: "ProgramMachine", found: "Explanation") -> dict[str, Any]:
+    return {
+        "task": machine.task,
+        "transitions": found.kind,
+        "sensors": list(found.sensors),
+        **found.found.to_json(),
+        "start": found.start,
+        "begins": found.begins,
+        "modes": [asdict(mode) for mode in found.modes],
+    }
+
+
+def _lines(machine: "ProgramMachine", found: "Explanation") -> Iterator[str]:
+    told = found.found.to_json()
+    ended = told["endings"]["by choice"]
+    yield (
+        f"{machine.task}: mean return {told['mean']:.6f} ({told['fraction']:.1%} of the ceiling "
+        f"{told['ceiling']:g})"
+    )
+    yield (
+        f"{told['episodes']} episodes, {ended} of them ended by the machine itself; "
+        f"{told['programs']:.1f} programs and {told['actions']:.1f} actions on average"
+    )
+    sensors = ", ".join(found.sensors) or "none"
+    yield f"transitions by rules; sensors: {sensors}" if machine.sensors else "a network chooses"
+    yield from _comment(machine, "")
+    yield ""
+    yield found.start or f"Begins with: {_shares(found.begins)}."
+    for mode in found.modes:
+        yield ""
+        yield mode.title
+        yield from _comment(machine, mode.title)
+        yield from (f"    {line}" for line in mode.program)
+        yield from _mode_lines(mode)
+
+
+def _comment(machine: "ProgramMachine", about: str) -> list[str]:
+    return [f"# {line}".rstrip() for line in machine.comments.get(about, ())]
+
+
+def _mode_lines(mode: "ModeExplained") -> Iterator[str]:
+    yield from wrap(mode.words, _WIDE, initial_indent="  ", subsequent_indent="  ")
+    yield from wrap(mode.rules, _WIDE, initial_indent="  ", subsequent_indent="  ")
+    if mode.example is None:
+        yield "  It never ran."
+        return
+    idle = f", {mode.idle:.1%} of them idle" if mode.idle else ""
+    yield (
+        f"  {mode.per_episode:.1f} runs an episode ({mode.share:.1%} of all){idle}; "
+        f"{mode.actions:.1f} actions each"
+    )
+    yield f"  then: {_shares(mode.then)}"
+    yield from _example_lines(mode.example)
+
+
+def _shares(counts: dict[str, int]) -> str:
+    total = sum(counts.values())
+    shares = [f"{title} {count / total:.1%}" for title, count in counts.items()]
+    return ", ".join(shares) or "nothing, the episode was over"
+
+
+def _example_lines(example: "Example") -> Iterator[str]:
+    """The worlds beside each other, an arrow in the middle row."""
+    actions = f"{example.actions} action{'' if example.actions == 1 else 's'}"
+    yield f"  step {example.step + 1} of episode {example.episode + 1}, {actions}:"
+    middle = len(example.before) // 2
+    for row, (before, after) in enumerate(zip(example.before, example.after, strict=True)):
+        yield f"    {before} {'->' if row == middle else '  '} {after}"
