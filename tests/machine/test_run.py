@@ -9,14 +9,24 @@ import time
 import pytest
 
 from pomp.cli.main import main
+from pomp.errors import UnknownNameError
+from pomp.machine.evaluate import validate
 from pomp.machine.policy import ProgramMachine
+from pomp.machine.text import read_machine
 from pomp.machine.transitions import DecisionList, Rule
-from pomp.machine.zoo import add_to_zoo
+from pomp.machine.zoo import add_to_zoo, find_machine
 
 MODES = (
     "DEF run m( turnLeft move turnRight move m)\n"
     "DEF run m( WHILE c( frontIsClear c) w( move w) turnRight turnRight m)\n"
 )
+CLIMB = """\
+machine StairClimber
+start climb
+mode climb: DEF run m( turnLeft move turnRight move m)
+  if markersPresent -> stop
+  else -> climb
+"""
 TINY = ("ppo.total=512", "ppo.actors=8", "ppo.steps=16", "ppo.minibatch=32", "validation.every=2")
 SEARCH = ("search.proposer.iterations=4", "search.mode.runs=1", "search.proposer.population=8")
 
@@ -89,7 +99,8 @@ def test_resuming_a_folder_that_was_never_begun_begins_it(capsys, tmp_path, mode
 def test_the_best_preset_also_tries_the_mode_that_earns_most_alone(capsys, tmp_path):
     folder = tmp_path / "run"
     few = ("search.proposer.candidates=640", "search.mode.modes=2", "search.score.starts=2")
-    call(capsys, *arguments(folder, "--preset", "best", settings=(*TINY, *few)))
+    given = ("--preset", "best", "--method", "annealing-modes")
+    call(capsys, *arguments(folder, *given, settings=(*TINY, *few)))
     own = folder / "UpNDown" / "seed0"
     found = json.loads((folder / "search/UpNDown/seed0/modes.json").read_text())
     assert found["method"] == "annealing-modes"
@@ -102,24 +113,72 @@ def test_the_best_preset_also_tries_the_mode_that_earns_most_alone(capsys, tmp_p
     assert (machine.provenance["validation"] or 0.0) == best
 
 
-def test_the_zoo_takes_what_is_better_by_validation(tmp_path):
-    rules = (Rule(0),)
+EVOLVE = (
+    "search.rounds=2", "search.chains=8", "search.length=30", "search.starts=4", "search.polish=8"
+)  # fmt: skip
+
+
+def test_the_best_preset_keeps_the_better_of_rules_and_network(capsys, tmp_path):
+    folder = tmp_path / "run"
+    given = arguments(folder, "--preset", "best", settings=(*TINY, *EVOLVE))
+    status, output, _ = call(capsys, *given)
+    assert status == 0
+    own = folder / "UpNDown" / "seed0"
+    machine = ProgramMachine.load(own / "machine")
+    evolved = read_machine(folder / "search/UpNDown/seed0/UpNDown.machine")
+    summary = json.loads((folder / "summary.json").read_text())["tasks"]["UpNDown"]["machines"][0]
+    is_text = isinstance(machine.transition, DecisionList)
+    assert is_text == (summary["transitions"] == "decision list")
+    assert machine.provenance["validation"] == validate(machine) == summary["validation"]
+    assert validate(machine) >= validate(evolved)
+    assert set(machine.modes) == set(evolved.modes)
+    assert (own / "metrics.jsonl").read_text(), "a network was trained, too"
+    assert "return=" in output.splitlines()[-1]
+    before = files_of(folder)
+    assert "was finished before" in call(capsys, *given, "--resume")[1]
+    assert files_of(folder) == before
+
+
+def test_text_machines_alone_need_no_network(capsys, tmp_path):
+    folder = tmp_path / "run"
+    given = ("--method", "text", "--seeds", "0-1")
+    settings = (*EVOLVE, "search.sensors=perceptions")
+    status, _, _ = call(capsys, *arguments(folder, *given, settings=settings))
+    assert status == 0
+    for seed in (0, 1):
+        machine = ProgramMachine.load(folder / "UpNDown" / f"seed{seed}" / "machine")
+        evolved = read_machine(folder / f"search/UpNDown/seed{seed}/UpNDown.machine")
+        assert (machine.modes, machine.transition) == (evolved.modes, evolved.transition)
+        assert machine.sensors == "perceptions only"
+    assert not list(folder.glob("ensemble*"))
+
+
+def test_the_zoo_takes_what_is_better_by_validation_of_each_kind(tmp_path, monkeypatch):
     zoo = tmp_path / "zoo"
 
-    def run(name, scores):
-        for seed, score in enumerate(scores):
-            machine = ProgramMachine(
-                "UpNDown", (MODES.splitlines()[0],), DecisionList(rules, (rules,)),
-                provenance={"validation": score, "seed": seed},
-            )  # fmt: skip
-            machine.save(tmp_path / name / "UpNDown" / f"seed{seed}" / "machine")
-        return add_to_zoo(tmp_path / name, zoo)
+    def machine(start):
+        return ProgramMachine(
+            "StairClimber", MODES.splitlines(), DecisionList((Rule(start),), ((Rule(None),),) * 2)
+        )
 
-    assert run("first", [0.2, 0.5, None]) == ["UpNDown"]
-    assert ProgramMachine.load(zoo / "UpNDown").provenance["seed"] == 1
-    assert run("second", [0.5, 0.1]) == []
-    assert run("third", [0.1, 0.3, 0.6]) == ["UpNDown"]
-    assert ProgramMachine.load(zoo / "UpNDown").provenance["seed"] == 2
+    for name, start in (("good", 0), ("bad", 1)):
+        machine(start).save(tmp_path / name / "StairClimber" / "seed3" / "machine")
+    evolved = tmp_path / "evolved" / "StairClimber" / "seed1" / "StairClimber.machine"
+    evolved.parent.mkdir(parents=True)
+    evolved.write_text(CLIMB)
+    assert add_to_zoo(tmp_path / "bad", zoo) == ["StairClimber/text"]
+    assert add_to_zoo(tmp_path / "good", zoo) == ["StairClimber/text"]
+    assert add_to_zoo(tmp_path / "bad", zoo) == []
+    kept = ProgramMachine.load(zoo / "StairClimber" / "text")
+    assert kept.transition == machine(0).transition
+    assert kept.provenance["validation"] == validate(kept)
+    assert add_to_zoo(tmp_path / "evolved", zoo) == ["StairClimber/text"]
+    assert ProgramMachine.load(zoo / "StairClimber" / "text").provenance["seed"] == 1
+    monkeypatch.setattr("pomp.machine.zoo.ZOO", zoo)
+    assert find_machine("zoo:StairClimber/text").modes == find_machine(str(evolved)).modes
+    assert find_machine("zoo:stair-climber").modes == find_machine(str(evolved)).modes
+    with pytest.raises(UnknownNameError, match="network"):
+        find_machine("zoo:StairClimber/network")
 
 
 def test_a_training_cut_anywhere_ends_with_the_same_bytes(capsys, tmp_path, modes):

@@ -1,6 +1,9 @@
 """What a table was measured on."""
 
+import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +22,19 @@ def describe_machine(device: str = "cpu") -> dict[str, str]:
         "numba": version("numba"),
         "pomp": __version__,
     }
+
+
+@contextmanager
+def on_one_core() -> Iterator[None]:
+    """Let this process have one core alone, where the system can do that."""
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    if cores:
+        os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield
+    finally:
+        if cores:
+            os.sched_setaffinity(0, cores)
 
 
 def _gpu() -> str:

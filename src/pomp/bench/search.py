@@ -1,12 +1,12 @@
 """Speed of searching: a local search on one core, a whole stage 2, and its memory."""
 
-import os
 import resource
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pomp.bench.machine import on_one_core
 from pomp.embedding.space import Embedding
 from pomp.search.batch import Batch
 from pomp.search.jobs import Job
@@ -46,16 +46,10 @@ def measure_search(
         name = f"pomp, all {len(TASKS)} tasks x {SEEDS} seeds, the first {CUDA_SECONDS:.0f} s"
         found = [_measure(name, jobs, embedding, device, CUDA_SECONDS, show)]
         return found, _device_gigabytes()
-    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-    if cores:
-        os.sched_setaffinity(0, {min(cores)})
-    try:
+    with on_one_core():
         name = "hill-climbing, DoorKey, 32 starts, one core"
         climb = _jobs("hill-climbing", "DoorKey", 1, {"proposer.chains": _CHAINS})
         found = [_measure(name, climb, embedding, device, CLIMB_SECONDS, show)]
-    finally:
-        if cores:
-            os.sched_setaffinity(0, cores)
     whole = _jobs("pomp", "UpNDown", 1)
     found.append(_measure("pomp, UpNDown, 3 modes, 1 seed", whole, embedding, device, None, show))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

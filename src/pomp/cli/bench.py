@@ -15,14 +15,15 @@ from pomp.errors import ConfigError
 class Bench:
     """Measure speed on this machine."""
 
-    what: Positional[Literal["engine", "env", "decode", "search", "train"]] = "engine"
+    what: Positional[Literal["engine", "env", "decode", "search", "train", "evolve"]] = "engine"
     """engine: actions per second of every task, on the CPU beside the plain-Python reference.
     env: steps per second of the environments, beside MiniGrid.
     decode: programs per second of the embedding's decoder, on the CPU beside a naive loop.
     search: candidates per second of searches, and a whole stage 2 (minutes).
-    train: macro steps per second of stage 3, playing alone and with learning."""
+    train: macro steps per second of stage 3, playing alone and with learning.
+    evolve: whole machines per second of the search for them."""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
-    """engine: only this task; may be given several times."""
+    """engine and evolve: only this task; may be given several times."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where it runs; with env, cuda measures the torch environment, too."""
     json: bool = False
@@ -42,6 +43,8 @@ class Bench:
             table, lines = self._search()
         elif self.what == "train":
             table, lines = self._train()
+        elif self.what == "evolve":
+            table, lines = self._evolve()
         elif self.device == "cuda":
             table, lines = self._engine_cuda()
         else:
@@ -152,6 +155,19 @@ class Bench:
             whole = speed.minutes_for_20_million
             lines.append(f"{rates}   {speed.what}; 20 M each: {whole:,.0f} minutes")
         return {"train": [asdict(speed) for speed in speeds]}, lines
+
+    def _evolve(self) -> tuple[dict[str, Any], list[str]]:
+        from pomp.bench.evolve import measure_evolve
+
+        if self.device != "cpu":
+            raise ConfigError("machines are searched on the CPU; leave out --device")
+        table = self._for_tasks(measure_evolve)
+        lines = [f"{'task':<14} {'one core':>10} {'all':>10} {'actions':>10}"]
+        for name, speed in table.items():
+            rates = f"{speed.one_core_per_second:>10,.0f} {speed.all_cores_per_second:>10,.0f}"
+            lines.append(f"{name:<14} {rates} {speed.actions_per_machine:>10,.0f}")
+        lines.append("machines per second, and actions of each on average")
+        return {"tasks": {name: asdict(speed) for name, speed in table.items()}}, lines
 
     def _env(self) -> tuple[dict[str, Any], list[str]]:
         from pomp.bench.env import CPU_WORLDS, CUDA_WORLDS, PEER_WORLDS, measure_env

@@ -15,6 +15,7 @@ from pomp.cli.check import Check
 from pomp.cli.conformance import Conformance
 from pomp.cli.embedding import Embedding
 from pomp.cli.evaluate import Eval
+from pomp.cli.evolve import Evolve
 from pomp.cli.explain import Explain
 from pomp.cli.play import Play
 from pomp.cli.plot import Plot
@@ -39,6 +40,7 @@ Command = (
     | Annotated[Embedding, subcommand("embedding", description=_EMBEDDING)]
     | Annotated[Search, subcommand("search")]
     | Annotated[Train, subcommand("train")]
+    | Annotated[Evolve, subcommand("evolve")]
     | Annotated[Eval, subcommand("eval")]
     | Annotated[Bound, subcommand("bound")]
     | Annotated[Explain, subcommand("explain")]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from pomp.cli.evolve import search_machine
 from pomp.cli.inputs import parse_options, parse_seeds, read_value
 from pomp.cli.progress import Progress
 from pomp.cli.search import SAVE_SECONDS, advance_search
@@ -15,8 +16,8 @@ from pomp.cli.stopping import Stop, check_minutes, stopping
 from pomp.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pomp.machine.plan import Plan
-    from pomp.machine.run import Group, TrainingRun
+    from pomp.train.plan import Plan
+    from pomp.train.run import Group, TrainingRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +33,11 @@ class Train:
     preset: Literal["paper", "code", "best"] = "best"
     """Whose settings."""
     method: str | None = None
-    """What searches the modes: pomp, pomp-program-space, annealing-modes, cem-xm,
-    cem-diversity-topk or cem-diversity-xm; without it annealing-modes for the preset best, pomp for
-    the others. Or a baseline without a search: psmp, drl or perception-ppo."""
+    """What searches the modes: text-modes (whole machines with rules; a network learns on their
+    modes, and the better machine is kept), pomp, pomp-program-space, annealing-modes, cem-xm,
+    cem-diversity-topk or cem-diversity-xm; without it text-modes for the preset best, pomp for the
+    others. Or text: machines with rules alone. Or a baseline without a search: psmp, drl or
+    perception-ppo."""
     modes: str | None = None
     """Modes found before: a search's folder, a modes.json, the results of many searches as
     results/search/pomp.json, or a file with a program per line."""
@@ -59,7 +62,7 @@ class Train:
         plan = self._plan()
         from pomp._cuda import check_device
         from pomp.folders import clear_if_not_begun
-        from pomp.machine.run import TrainingRun
+        from pomp.train.run import TrainingRun
 
         check_device(self.device)
         training = TrainingRun(Path(self.out), plan, self.device)
@@ -79,8 +82,8 @@ class Train:
 
     def _plan(self) -> "Plan":
         from pomp.baselines import BASELINES
-        from pomp.machine.plan import make_plan
         from pomp.tasks.catalog import find_task
+        from pomp.train.plan import make_plan
 
         if not self.tasks:
             raise ConfigError("name a task to train, as in 'pomp train UpNDown --out runs/up'")
@@ -119,7 +122,7 @@ class Train:
         return True
 
     def _report(self, training: "TrainingRun", how: str) -> int:
-        from pomp.machine.run import SUMMARY_FILE
+        from pomp.train.run import SUMMARY_FILE
 
         summary = json.loads((training.path / SUMMARY_FILE).read_text())
         if self.json:
@@ -148,6 +151,12 @@ def _print_table(tasks: dict[str, Any]) -> None:
 
 def _search(training: "TrainingRun", stop: Stop) -> bool:
     """Stage 2; whether it came to its end."""
+    for number, one in enumerate(runs := training.open_evolutions(), 1):
+        if not one.is_finished:
+            label = f"stage 2/4 machines {number}/{len(runs)}" if len(runs) > 1 else "stage 2/4"
+            if not search_machine(one, stop, label):
+                return False
+            one.finish()
     if not training.needs_search():
         return True
     batch = training.open_search()

@@ -178,7 +178,8 @@ def take_mode(
 
 
 @scalar
-def _copy(source, target):
+def copy_row(source, target):
+    """Copy one row of a batch."""
     for place in range(len(source)):
         target[place] = source[place]
 
@@ -229,8 +230,8 @@ def run_lane(
     """
     row = units[unit, UNIT_LIST]
     world = units[unit, UNIT_WORLD] + offset
-    _copy(cells[world], lane_cells)
-    _copy(memory[world], lane_memory)
+    copy_row(cells[world], lane_cells)
+    copy_row(memory[world], lane_memory)
     lane_stream[0] = stream[world]
     if len(salts):
         lane_stream[0] ^= salts[unit]
@@ -264,8 +265,8 @@ def run_lane(
     calls[lane] = spent
     completed[lane] = is_complete
     if len(pose_after):
-        _copy(lane_cells, cells_after[lane])
-        _copy(lane_memory, memory_after[lane])
+        copy_row(lane_cells, cells_after[lane])
+        copy_row(lane_memory, memory_after[lane])
         stream_after[lane] = lane_stream[0]
         pose_after[lane] = lane_pose
 

@@ -21,6 +21,8 @@ from pomp.tasks.task import Setting
 EPISODES = {"Karel": 32, "KarelHard": 32, "KarelLong": 100}
 """How many an evaluation has, unless told otherwise."""
 
+VALIDATION_EPISODES = 200
+
 _RESAMPLES = 2000  # of the bootstrap
 _AHEAD = 64  # draws made at once
 
@@ -127,6 +129,14 @@ def evaluate(
     worlds = draw_starts(setting, count, seed, device=device)
     draws = None if greedy else open_streams(Purpose.EVALUATION, seed, 1, worlds=count)
     return play(machine, setting, worlds, draws)
+
+
+def validate(machine: ProgramMachine) -> float:
+    """What decides between machines of a task: the mean of episodes that are no evaluation's."""
+    setting = machine.configure()
+    worlds = draw_starts(setting, VALIDATION_EPISODES, 0, Purpose.VALIDATION)
+    draws = open_streams(Purpose.VALIDATION, 0, 1, worlds=VALIDATION_EPISODES)
+    return play(machine, setting, worlds, draws).mean
 
 
 def evaluate_exactly(machine: ProgramMachine, *, scale: int = 1) -> Evaluation:

@@ -163,6 +163,8 @@ def frames_of(
     )  # fmt: skip
     arrays = trace.arrays
     length = arrays.action.shape[1]
+    if not length:
+        return
     worth = np.cumsum(arrays.reward[0])
     every = max(1, -(-length // MOST_FRAMES))
     for place in [*range(0, length - 1, every), length - 1]:

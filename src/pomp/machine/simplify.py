@@ -84,6 +84,7 @@ def simplify(
     episodes: int | None = None,
     seed: int = 0,
     tell: Tell = lambda what, words: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Simplified:
     """Leave out what a machine with rules can do without.
 
@@ -94,6 +95,7 @@ def simplify(
             cannot be listed or the task draws at random.
         seed: of drawn starts.
         tell: hears of everything that is tried.
+        stop: asked before each trial; once it says so, what is left by then is the result.
 
     Raises:
         ConfigError: the machine has no rules, or the tolerance is none.
@@ -101,7 +103,7 @@ def simplify(
     parts = Parts.of(machine)
     if not 0.0 <= tolerance < math.inf:
         raise ConfigError(f"the tolerance must be a number from 0 on, got {tolerance}")
-    search = _Search(machine, parts, _find_starts(machine, episodes, seed), tolerance)
+    search = _Search(machine, parts, _find_starts(machine, episodes, seed), tolerance, stop)
     mean = search.mean
     search.run(tell)
     return Simplified(
@@ -178,10 +180,15 @@ class _Search:
     """
 
     def __init__(
-        self, machine: ProgramMachine, parts: Parts, starts: _Starts, tolerance: float
+        self,
+        machine: ProgramMachine,
+        parts: Parts,
+        starts: _Starts,
+        tolerance: float,
+        stop: Callable[[], bool],
     ) -> None:
         self._machine, self.starts = machine, starts
-        self._tolerance = tolerance
+        self._tolerance, self._stop = tolerance, stop
         self._before = {cap: starts.play(machine, cap) for cap in _caps_of(machine)}
         self.parts, self.mean = parts, self._before[machine.episode.cap].mean
         self.removals: list[Removal] = []
@@ -192,7 +199,7 @@ class _Search:
         tell("", sum(removal.saved.words for removal in self.removals))
         # What was refused is not tried again until nothing else is left; then all of it is, because
         # meanwhile the rest of the machine has changed.
-        while self._run_round(tell):
+        while self._run_round(tell) and not self._stop():
             pass
 
     def _run_round(self, tell: Tell) -> bool:
@@ -212,6 +219,8 @@ class _Search:
                 steps = [change, *reduce(change.parts)]
                 candidates.append((steps[-1].parts.size.words, change.what, key, steps))
         for words, what, key, steps in sorted(candidates, key=lambda one: one[0]):
+            if self._stop():
+                return None
             tell(what, 0)
             is_smaller = words < self.parts.size.words
             mean = self._measure(steps[-1].parts) if is_smaller else None

@@ -1,38 +1,48 @@
-"""The machines that come with the package, one per task, and machines in folders and files.
+"""The machines that come with the package, and machines in folders and files.
 
-`make zoo RUNS=...` puts the machines of finished trainings into the package, where they are better
-by validation than those there.
+For a task there is the best machine with rules, `zoo:TASK/text`, and the best one with a network,
+`zoo:TASK/network`; `zoo:TASK` is the better of the two. `make zoo RUNS=...` puts the machines of
+finished runs into the package, where they are better than those there. What is better, validation
+says (`pomp.machine.evaluate.validate`).
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from pomp.errors import DataFileError, UnknownNameError
+from pomp.machine.evaluate import validate
 from pomp.machine.policy import MACHINE_FILE, ProgramMachine
 from pomp.machine.text import SUFFIX, read_machine
+from pomp.machine.transitions import DecisionList
 from pomp.tasks.catalog import TASKS
 
 ZOO = Path(__file__).with_name("zoo_machines")
 PREFIX = "zoo:"
+KINDS = ("text", "network")
 
 
 def zoo_tasks() -> list[str]:
     """Tasks with a machine in the zoo, in the catalog's order."""
-    return [task.name for task in TASKS if (ZOO / task.name / MACHINE_FILE).is_file()]
+    return [task.name for task in TASKS if any(ZOO.glob(f"{task.name}/*/{MACHINE_FILE}"))]
 
 
 def find_machine(name: str) -> ProgramMachine:
-    """A machine by its folder, its file (`*.machine`), by `zoo:TASK`, or by a task's name.
+    """A machine by its folder, its file (`*.machine`), a task's name, `zoo:TASK` or one of a kind.
 
     Raises:
         UnknownNameError: no such machine in the zoo.
         DataFileError: no machine in the folder or file, or one that cannot be used.
     """
     named = {task.name.lower(): task.name for task in TASKS}
-    task = name.removeprefix(PREFIX).replace("-", "").lower()
+    asked, _, kind = name.removeprefix(PREFIX).partition("/")
+    task = asked.replace("-", "").lower()
     if name.startswith(PREFIX) or (task in named and not Path(name).exists()):
         if named.get(task) not in zoo_tasks():
-            raise UnknownNameError("machine of the zoo", name.removeprefix(PREFIX), zoo_tasks())
-        return ProgramMachine.load(ZOO / named[task])
+            raise UnknownNameError("machine of the zoo", asked, zoo_tasks())
+        found = _machines_of(ZOO / named[task])
+        if kind and kind not in found:
+            raise UnknownNameError(f"kind of machine for {named[task]}", kind, list(found))
+        return found[kind] if kind else max(found.values(), key=_validation)
     if not Path(name).exists():
         known = ", ".join(zoo_tasks()) or "none yet"
         raise DataFileError(
@@ -45,26 +55,41 @@ def find_machine(name: str) -> ProgramMachine:
 
 
 def add_to_zoo(run: Path, zoo: Path = ZOO) -> list[str]:
-    """Take over the machines of a training that are better by validation than the zoo's.
+    """Take over the machines of a run that are better by validation than the zoo's.
 
     Args:
-        run: the folder of `pomp train`.
+        run: the folder of `pomp train` or `pomp evolve`.
         zoo: where to put them.
 
     Returns:
-        The tasks that have a new machine.
+        The machines that are new, as `Farmer/text`.
     """
-    taken = []
-    for found in sorted(run.glob(f"*/seed*/machine/{MACHINE_FILE}")):
-        machine = ProgramMachine.load(found.parent)
-        place = zoo / machine.task
-        if _validation(machine) > (
-            _validation(ProgramMachine.load(place)) if place.exists() else 0
-        ):
+    found = [
+        ProgramMachine.load(file.parent)
+        for file in sorted(run.glob(f"**/seed*/machine/{MACHINE_FILE}"))
+    ]
+    for file in sorted(run.glob(f"**/seed*/*{SUFFIX}")):
+        origin = {"search": "text", "seed": int(file.parent.name.removeprefix("seed"))}
+        found.append(replace(read_machine(file), provenance=origin))
+    taken = set[str]()
+    for machine in found:
+        kind = KINDS[not isinstance(machine.transition, DecisionList)]
+        place = zoo / machine.task / kind
+        machine.provenance = {**machine.provenance, "validation": validate(machine)}
+        before = _machines_of(zoo / machine.task).get(kind)
+        if before is None or _validation(machine) > _validation(before):
             machine.save(place)
-            taken.append(machine.task)
-    return sorted(set(taken))
+            taken.add(f"{machine.task}/{kind}")
+    return sorted(taken)
+
+
+def _machines_of(folder: Path) -> dict[str, ProgramMachine]:
+    return {
+        kind: ProgramMachine.load(folder / kind)
+        for kind in KINDS
+        if (folder / kind / MACHINE_FILE).is_file()
+    }
 
 
 def _validation(machine: ProgramMachine) -> float:
-    return float(machine.provenance.get("validation") or 0.0)
+    return float(machine.provenance["validation"])

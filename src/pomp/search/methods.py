@@ -64,8 +64,6 @@ METHODS = tuple(_METHODS)
 """The names of all methods."""
 SEVERAL = tuple(name for name in METHODS if "mode.modes" in _METHODS[name][1])
 """Those that find several modes."""
-MODE_SEARCHES = {"paper": "pomp", "code": "pomp", "best": "annealing-modes"}
-"""By preset: what finds the modes of a machine."""
 
 _THREE_MODES = ("Seesaw", "UpNDown", "InfHarvester")
 _LEAPS_NAMES = ("init", "population", "elite_fraction", "sigma", "decay")

@@ -15,7 +15,16 @@ import numpy as np
 
 from pomp._numba import kernel, scalar
 from pomp.karel.interpreter import CALLS, ENDING, run_program
-from pomp.karel.lanes import act_on_world, play_world, reset_world, run_lane, sense_world, take_mode
+from pomp.karel.lanes import (
+    act_on_world,
+    copy_row,
+    play_world,
+    reset_world,
+    run_lane,
+    sense_world,
+    take_mode,
+)
+from pomp.karel.machines import CUT, STUCK, run_machine
 from pomp.karel.rules import ACTIONS, DONE, is_impossible, reward, value
 from pomp.tasks.random_world import begin, lay_out, step  # the task
 
@@ -104,6 +113,80 @@ def take_modes(
             by_calls, limit, rules, cells, pose, memory, stream,
             mode, taken, ending, rewards, worth, idle, counters, outcome,
         )  # fmt: skip
+
+
+@kernel
+def run_machines(
+    part, parts, code, literals, targets, defaults, start, most, patience, limits,
+    ceiling, penalty, thresholds, rules, cells, pose, memory, stream,
+    scores, played, stuck, actions,
+    lane_cells, lane_memory, lane_stream, counters, outcome,
+):  # fmt: skip
+    """What machines earn on the same worlds; one that cannot reach its threshold is given up.
+
+    An episode counts with the least of what it earns under the limits, minus the difference to the
+    most. They can differ only where the least limit cuts a program short; else one episode tells
+    all.
+
+    Args:
+        part: machines `part`, `part + parts`, ... are played.
+        parts: see `part`.
+        code: `[C * K, L]` uint32, the programs of the C machines.
+        literals: `[C, K, R, 2]` int8; see `next_mode`, as for what follows.
+        targets: `[C, K, R]` int8.
+        defaults: `[C, K]` int8.
+        start: `[C]` int8.
+        most: see `run_machine`, as for `patience`.
+        patience: see `most`.
+        limits: `[M]` int64, rising: calls that a program may spend.
+        ceiling: the most an episode can be worth.
+        penalty: for an episode that is stuck.
+        thresholds: `[C]`: the least mean that is of interest.
+        rules: int64; the S worlds follow, read.
+        cells: see `rules`.
+        pose: see `rules`.
+        memory: see `rules`.
+        stream: see `rules`.
+        scores: `[C]` float64, written: the mean, or what it cannot exceed if it was given up.
+        played: `[C]` int32, written: worlds played.
+        stuck: `[C]` int32, written: of these stuck or at the limit.
+        actions: `[C]` int64, written: actions taken.
+        lane_cells: scratch for one world, as `lane_memory` and `lane_stream`.
+        lane_memory: see `lane_cells`.
+        lane_stream: see `lane_cells`.
+        counters: int32, scratch for the deepest program's loops.
+        outcome: `[2]` int32, scratch.
+    """
+    worlds, modes = len(pose), defaults.shape[1]
+    for machine in range(part, len(start), parts):
+        total, world = 0.0, 0
+        stuck[machine], actions[machine] = 0, 0
+        while world < worlds:
+            least, most_earned, attempt, is_stuck = ceiling, -np.inf, 0, False
+            while attempt < len(limits):
+                copy_row(cells[world], lane_cells)
+                copy_row(memory[world], lane_memory)
+                lane_stream[0] = stream[world]
+                ending = run_machine(
+                    step, code, machine * modes, literals[machine], targets[machine],
+                    defaults[machine], start[machine], most, patience,
+                    limits[attempt], rules, lane_cells, np.int64(pose[world]), lane_memory,
+                    lane_stream, counters, outcome,
+                )  # fmt: skip
+                found = value(lane_memory, rules)
+                if ending & STUCK:
+                    found -= penalty
+                    is_stuck = True
+                least, most_earned = min(least, found), max(most_earned, found)
+                actions[machine] += lane_memory[ACTIONS] - memory[world, ACTIONS]
+                attempt = attempt + 1 if ending & CUT else len(limits)
+            total += 2 * least - most_earned
+            stuck[machine] += is_stuck
+            world += 1
+            if total + (worlds - world) * ceiling < thresholds[machine] * worlds:
+                break
+        played[machine] = world
+        scores[machine] = (total + (worlds - world) * ceiling) / worlds
 
 
 # Recording: the same run with hooks that write a row per action.

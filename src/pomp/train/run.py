@@ -1,13 +1,13 @@
 """The folder of a training, and its stages: search, transitions, evaluation.
 
-`DIR/search/` is the search's folder. `DIR/<task>/seed<k>/` gets the machine (`machine/`), its
-programs as text, metrics, evaluation, a picture and an animation. `DIR/ensemble*.safetensors` are
-the checkpoints of what is in progress.
+`DIR/search/` is the search's folder, of modes or of whole machines. `DIR/<task>/seed<k>/` gets the
+machine (`machine/`), its programs as text, metrics, evaluation, a picture and an animation.
+`DIR/ensemble*.safetensors` are the checkpoints of what is in progress.
 """
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from pomp._numba import thread_count
 from pomp.embedding.files import read_arrays, write_arrays
 from pomp.errors import DataFileError
+from pomp.evolve.run import EvolutionRun, begin_evolution, check_evolution
 from pomp.folders import (
     begin_run,
     check_config,
@@ -24,16 +25,17 @@ from pomp.folders import (
     write_text,
 )
 from pomp.karel.render import save_animation
-from pomp.machine.evaluate import Evaluation, evaluate
+from pomp.machine.evaluate import Evaluation, evaluate, validate
 from pomp.machine.picture import describe, draw_machine, frames_of
-from pomp.machine.plan import Plan
 from pomp.machine.policy import ProgramMachine
+from pomp.machine.text import read_machine
 from pomp.machine.training import Member, Training
 from pomp.published import published
 from pomp.search.batch import Batch
 from pomp.search.folder import MODES_FILE, SearchFolder, read_modes
 from pomp.tasks.engine import draw_starts
 from pomp.tasks.task import Setting
+from pomp.train.plan import Plan
 from pomp.version import __version__
 
 SUMMARY_FILE, METRICS_FILE, EVALUATION_FILE = "summary.json", "metrics.jsonl", "evaluation.json"
@@ -126,6 +128,28 @@ class TrainingRun:
         jobs = self.search.jobs
         return any(not (self.search.of(job) / MODES_FILE).is_file() for job in jobs)
 
+    def open_evolutions(self) -> list[EvolutionRun]:
+        """The searches for whole machines, if that is stage 2."""
+        plan = self.plan.evolution
+        if plan is None:
+            return []
+        if clear_if_not_begun(self.search.path) or not self.search.path.exists():
+            begin_evolution(self.search.path, plan)
+        else:
+            check_evolution(self.search.path, plan)
+        return [
+            EvolutionRun(self.search.path, plan, setting, seed)
+            for setting in plan.settings
+            for seed in plan.seeds
+        ]
+
+    def _evolved(self, setting: Setting, seed: int) -> ProgramMachine | None:
+        """The machine with rules that stage 2 has found."""
+        plan = self.plan.evolution
+        if plan is None:
+            return None
+        return read_machine(EvolutionRun(self.search.path, plan, setting, seed).file)
+
     def open_search(self) -> Batch:
         """The search, new or as it was left."""
         batch = Batch(self.search.jobs, device=self.device)
@@ -141,6 +165,8 @@ class TrainingRun:
         key = (setting.task.name, seed)
         if key in self.plan.given:
             return self.plan.given[key]
+        if machine := self._evolved(setting, seed):
+            return tuple(dict.fromkeys(machine.modes))
         job = next(job for job in self.search.jobs if (job.setting.task.name, job.seed) == key)
         found = read_modes(self.search.of(job))["modes"]
         if self.plan.machine.alone:
@@ -150,7 +176,8 @@ class TrainingRun:
     def _members_of(self, setting: Setting, seed: int) -> list[Member]:
         modes = self.modes_of(setting, seed)
         # Of equals the first is taken: the machine with fewer modes.
-        sets = [modes[:1], modes] if self.plan.machine.alone and len(modes) > 1 else [modes]
+        has_first = self.plan.machine.alone and not self.plan.evolution and len(modes) > 1
+        sets = [modes[:1], modes] if has_first else [modes]
         return [Member(setting, one, seed, rate) for one in sets for rate in self.plan.rates]
 
     # Stage 3: transitions
@@ -158,7 +185,7 @@ class TrainingRun:
     def open_groups(self) -> list[Group]:
         """The ensembles, new or as they were left: one for each grid size."""
         sizes: dict[tuple[int, int], list[Member]] = {}
-        for setting in self.plan.settings:
+        for setting in self.plan.settings if self.plan.has_network else ():
             for seed in self.plan.seeds:
                 size = setting.height, setting.width
                 sizes.setdefault(size, []).extend(self._members_of(setting, seed))
@@ -203,6 +230,27 @@ class TrainingRun:
         return summary
 
     def _finish_one(self, groups: list[Group], setting: Setting, seed: int) -> dict[str, Any]:
+        found = [self._learned(groups, setting, seed)] if groups else []
+        if evolved := self._evolved(setting, seed):
+            about = {"pomp": __version__, "preset": self.plan.preset, "seed": seed}
+            provenance = {**about, "modes": len(evolved.modes), "search": "text"}
+            found = [replace(evolved, provenance=provenance), *found]
+        scores = [validate(machine) if evolved else None for machine in found]
+        best = max(range(len(found)), key=lambda one: (scores[one] or 0.0, -one))
+        machine = found[best]
+        if evolved:
+            machine.provenance = {**machine.provenance, "validation": scores[best]}
+        score = machine.provenance["validation"]
+        result = evaluate(machine, seed=EVALUATION_SEED)
+        starts = draw_starts(result.setting, len(result.returns), EVALUATION_SEED)
+        self._write(self.folder_of(setting, seed), machine, result, starts)
+        kind = {"transitions": machine.transition.kind, "sensors": machine.sensors}
+        about = {"task": setting.task.name, "seed": seed, "validation": score, **kind}
+        row = about | result.to_json()
+        return {name: value for name, value in row.items() if name != "returns"}
+
+    def _learned(self, groups: list[Group], setting: Setting, seed: int) -> ProgramMachine:
+        """The best machine with a network, by the validations of its training."""
         found = [
             (group.training.kept[index].score, -index, group, index)
             for group in groups
@@ -212,7 +260,7 @@ class TrainingRun:
         score, _, group, index = max(
             found, key=lambda one: (one[0] is not None, one[0] or 0.0, one[1])
         )
-        training = group.training
+        training, search = group.training, "text" if self.plan.evolution else "given"
         provenance = {
             "pomp": __version__,
             "preset": self.plan.preset,
@@ -220,14 +268,9 @@ class TrainingRun:
             **_about(training.members[index]),
             "validation": score,
             "steps": training.update * training.config.ppo.rollout,
-            "search": self.plan.searches[0].method if self.plan.searches else "given",
+            "search": self.plan.searches[0].method if self.plan.searches else search,
         }
-        machine = training.machine(index, provenance)
-        result = evaluate(machine, seed=EVALUATION_SEED)
-        starts = draw_starts(result.setting, len(result.returns), EVALUATION_SEED)
-        self._write(self.folder_of(setting, seed), machine, result, starts)
-        row = {"task": setting.task.name, "seed": seed, "validation": score, **result.to_json()}
-        return {name: value for name, value in row.items() if name != "returns"}
+        return training.machine(index, provenance)
 
     def _write(
         self, folder: Path, machine: ProgramMachine, result: Evaluation, starts: Any

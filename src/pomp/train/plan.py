@@ -4,25 +4,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pomp.configs import to_json
-from pomp.errors import ConfigError
+from pomp.configs import changed, to_json
+from pomp.errors import ConfigError, UnknownNameError
+from pomp.evolve.config import EvolveConfig
+from pomp.evolve.run import Plan as EvolutionPlan
 from pomp.machine.config import MachineConfig, configure_machine
 from pomp.search.config import SearchConfig
 from pomp.search.jobs import Job
-from pomp.search.methods import MODE_SEARCHES, SEVERAL, configure
+from pomp.search.methods import METHODS, SEVERAL, configure
 from pomp.tasks.task import Setting
 
-SEARCH = "search."
+SEARCH, ROUNDS = "search.", "rounds"
+TEXT, TEXT_MODES = "text", "text-modes"
+"""Methods whose search finds whole machines with rules: those alone, or a network on their modes
+as well, whichever is better."""
+
+_ROUNDS = 30  # of a search for whole machines
+_EVOLVE = EvolveConfig(sensors="compass")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """A training: every task with every seed.
 
     Attributes:
         settings: the tasks.
         seeds: of search, training and validation.
-        searches: the settings of stage 2, one per task; empty if the modes are given.
+        searches: the settings of stage 2, one per task; empty if the modes are given, or come with
+            whole machines.
+        evolution: the search for whole machines that is stage 2 instead, if it is.
+        has_network: whether transitions are learned.
         machine: the settings of stage 3.
         rates: learning rates, of which the best by validation is kept.
         given: modes by (task, seed), if they were found before.
@@ -32,6 +43,8 @@ class Plan:
     settings: tuple[Setting, ...]
     seeds: tuple[int, ...]
     searches: tuple[SearchConfig, ...]
+    evolution: EvolutionPlan | None
+    has_network: bool
     machine: MachineConfig
     rates: tuple[float, ...]
     given: Mapping[tuple[str, int], tuple[str, ...]]
@@ -39,7 +52,7 @@ class Plan:
 
     def jobs(self) -> list[Job]:
         """The searches of stage 2."""
-        pairs = zip(self.settings, self.searches, strict=not self.given)
+        pairs = zip(self.settings, self.searches, strict=bool(self.searches))
         return [Job(setting, seed, config) for setting, config in pairs for seed in self.seeds]
 
     def describe(self) -> dict[str, Any]:
@@ -55,6 +68,8 @@ class Plan:
             "seeds": list(self.seeds),
             "preset": self.preset,
             "search": [to_json(config) for config in self.searches],
+            "evolution": self.evolution.describe() if self.evolution else None,
+            "network": self.has_network,
             "machine": to_json(self.machine),
             "learning_rates": list(self.rates),
             "modes": {f"{task}/seed{seed}": list(m) for (task, seed), m in self.given.items()},
@@ -92,8 +107,10 @@ def make_plan(
         if name.startswith(SEARCH)
     }
     machine = configure_machine(preset, own)
-    name = method or MODE_SEARCHES[preset]
-    if name not in SEVERAL:
+    name = method or (TEXT_MODES if preset == "best" else "pomp")
+    if name not in (TEXT, TEXT_MODES, *SEVERAL):
+        if name not in METHODS:
+            raise UnknownNameError("method", name, (TEXT, TEXT_MODES, *SEVERAL))
         raise ConfigError(f"a machine needs several modes; {name} finds one (try {SEVERAL[0]})")
     if given and (of_search or method):
         raise ConfigError("the modes are given: there is no search whose settings could change")
@@ -101,6 +118,31 @@ def make_plan(
         missing = [seed for seed in seeds if given and (setting.task.name, seed) not in given]
         if missing:
             raise ConfigError(f"there are no modes of {setting.task.name} with seed {missing[0]}")
-    searches = () if given else tuple(configure(name, preset, one, of_search) for one in settings)
-    tried = tuple(rates) or (machine.ppo.learning_rate,)
-    return Plan(tuple(settings), tuple(seeds), searches, machine, tried, dict(given or {}), preset)
+    searches, evolution = tuple[SearchConfig, ...](), None
+    if not given and name in (TEXT, TEXT_MODES):
+        evolution = _plan_evolution(settings, seeds, of_search)
+    elif not given:
+        searches = tuple(configure(name, preset, one, of_search) for one in settings)
+    return Plan(
+        settings=tuple(settings),
+        seeds=tuple(seeds),
+        searches=searches,
+        evolution=evolution,
+        has_network=bool(given) or name != TEXT,
+        machine=machine,
+        rates=tuple(rates) or (machine.ppo.learning_rate,),
+        given=dict(given or {}),
+        preset=preset,
+    )
+
+
+def _plan_evolution(
+    settings: Sequence[Setting], seeds: Sequence[int], changes: Mapping[str, Any]
+) -> EvolutionPlan:
+    """By rounds, not by time, so that a training is the same twice."""
+    rounds = changes.get(ROUNDS, _ROUNDS)
+    if not isinstance(rounds, int) or rounds < 1:
+        raise ConfigError(f"search.{ROUNDS} must be a whole number from 1, got {rounds}")
+    own = {name: value for name, value in changes.items() if name != ROUNDS}
+    config: EvolveConfig = changed(_EVOLVE, own)
+    return EvolutionPlan(tuple(settings), tuple(seeds), config, rounds=rounds)

@@ -1,0 +1,147 @@
+"""Annealing over whole machines: chains that each change theirs step by step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp._numba import launch, parts_for
+from pomp.dsl.bytecode import compile_ids
+from pomp.dsl.mutation import propose_programs
+from pomp.evolve.config import BUDGETS, EvolveConfig
+from pomp.evolve.genome import Machines, change_rules, limits_of
+from pomp.karel.world import WorldBatch
+from pomp.machine.config import EpisodeConfig
+from pomp.streams import branch
+from pomp.tasks.engine import kernels_of
+from pomp.tasks.task import Setting
+
+MOST_STEPS = EpisodeConfig().most_steps
+_PROGRAM_CHANGES, _BOTH = 65, 10  # of 100 changes: of a program, and of these also of a rule
+_PROGRAMS, _RULES, _CHOICES = range(3)  # what a chain draws
+
+
+@dataclass
+class Scores:
+    """What machines earn: `[C]` each."""
+
+    scores: NDArray[np.float64]
+    played: NDArray[np.int32]
+    stuck: NDArray[np.int32]
+    actions: NDArray[np.int64]
+
+
+def play_machines(
+    setting: Setting,
+    machines: Machines,
+    worlds: WorldBatch,
+    config: EvolveConfig,
+    thresholds: NDArray[np.float64] | None = None,
+    *,
+    budgets: Sequence[int] = BUDGETS,
+    threads: int | None = None,
+) -> Scores:
+    """Play machines on the same worlds; those that cannot reach their threshold are given up.
+
+    An episode counts with the least of what it earns under several `budgets` of calls, minus the
+    difference to the most, so that nothing that depends on one of them pays.
+    """
+    count, length = len(machines), machines.programs.shape[2]
+    code = compile_ids(machines.programs.reshape(-1, length))
+    limits = np.array(sorted(budgets), np.int64)
+    found = Scores(
+        np.zeros(count), np.zeros(count, np.int32), np.zeros(count, np.int32),
+        np.zeros(count, np.int64),
+    )  # fmt: skip
+    least = np.full(count, -np.inf) if thresholds is None else thresholds
+    run_machines = kernels_of(setting.task).run_machines
+    parts = parts_for(count, threads, least=8)
+
+    def run_part(part: int) -> None:
+        run_machines(
+            part, parts, code.instructions, machines.literals, machines.targets, machines.defaults,
+            machines.start, MOST_STEPS * setting.scale, config.patience, limits,
+            float(setting.task.ceiling), config.penalty, least, setting.rules,
+            *worlds.arrays, found.scores, found.played, found.stuck, found.actions,
+            np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
+            np.empty(1, np.uint64), np.empty(max(code.depth, 1), np.int32), np.empty(2, np.int32),
+        )  # fmt: skip
+
+    launch(parts, run_part)
+    return found
+
+
+class Annealing:
+    """Chains of machines with one number of modes.
+
+    Attributes:
+        machines: where the chains are.
+        scores: `[C]`, what these are worth.
+        best: the best machine so far, and `best_score` its score.
+        evaluated: machines played, and `actions` what they took.
+    """
+
+    def __init__(
+        self, setting: Setting, worlds: WorldBatch, machines: Machines, stream: np.uint64,
+        config: EvolveConfig, *, hot: float, length: int,
+    ) -> None:  # fmt: skip
+        self.setting, self.worlds, self.machines, self.config = setting, worlds, machines, config
+        self.hot, self.length = hot, length
+        chains = np.arange(len(machines))
+        root = np.atleast_1d(stream)
+        self._changes = branch(branch(root, _PROGRAMS), chains)
+        self._rules = branch(branch(root, _RULES), chains)
+        self._draws = branch(branch(root, _CHOICES), chains)
+        found = play_machines(setting, machines, worlds, config)
+        self.scores = found.scores
+        self.evaluated, self.actions = len(machines), int(found.actions.sum())
+        top = int(np.argmax(self.scores))
+        self.best, self.best_score = machines.take([top]), float(self.scores[top])
+        self.iteration = 0
+
+    @property
+    def share(self) -> float:
+        """How far it is, from 0 to 1: by changes or by actions, whichever are spent first."""
+        return min(1.0, max(self.iteration / self.length, self.actions / self.config.actions))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it is cold."""
+        return self.share >= 1.0
+
+    def step(self) -> None:
+        """One change of every chain."""
+        draws = branch(self._draws, self.iteration)
+        new = self._change(draws)
+        chance = ((draws >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # above 0, up to 1
+        temperature = self.hot * (self.config.cold / self.hot) ** self.share
+        thresholds = self.scores + temperature * np.log(chance)
+        found = play_machines(self.setting, new, self.worlds, self.config, thresholds)
+        taken = (found.scores >= thresholds) & (found.played == len(self.worlds))
+        self.machines.put(taken, new.take(taken))
+        self.scores = np.where(taken, found.scores, self.scores)
+        self.iteration += 1
+        self.evaluated += len(new)
+        self.actions += int(found.actions.sum())
+        if taken.any():
+            top = int(np.argmax(np.where(taken, found.scores, -np.inf)))
+            if found.scores[top] > self.best_score:
+                self.best, self.best_score = new.take([top]), float(found.scores[top])
+
+    def _change(self, draws: NDArray[np.uint64]) -> Machines:
+        """Another program in a mode, another rule, or both."""
+        kinds = branch(draws, 1) % np.uint64(100)
+        which = (branch(draws, 2) % np.uint64(self.machines.modes)).astype(np.int64)
+        new, rows = self.machines.copy(), np.arange(len(self.machines))
+        programs = new.programs[rows, which]
+        none = np.zeros(len(rows), np.bool_)
+        proposed = propose_programs(programs, none, self._changes, "rich", limits_of(self.config))
+        is_program = kinds < np.uint64(_PROGRAM_CHANGES)
+        new.programs[rows, which] = np.where(is_program[:, None], proposed, programs)
+        is_rule = ~is_program | (kinds < np.uint64(_BOTH))
+        has_compass = self.config.sensors == "compass"
+        change_rules(
+            is_rule, has_compass, self._rules, new.literals, new.targets, new.defaults, new.start
+        )
+        return new

@@ -1,0 +1,224 @@
+"""The search for one machine: rounds of annealing over populations."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.dsl.mutation import propose_programs
+from pomp.dsl.vocabulary import LEAPS
+from pomp.evolve.anneal import Annealing, Scores, play_machines
+from pomp.evolve.config import BUDGETS, EvolveConfig
+from pomp.evolve.genome import Machines, first_machines, limits_of, walkers
+from pomp.karel.world import WorldBatch
+from pomp.streams import Purpose, branch, draw_units, open_streams
+from pomp.tasks.engine import begin, draw_starts
+from pomp.tasks.task import Setting
+
+_KEPT = 4  # machines of a population, and epochs whose best machines are remembered
+_TRIALS = 6  # rounds of an epoch that begin anew
+_STAGES = ((12, 4), (10, 2))  # then rounds in which so many populations take turns; then the best
+_STALE = 10  # rounds without a better machine that end an epoch
+_GROWTH = 0.35  # chance that a round begins with a mode more
+_HEATS = (0.03, 0.1, 0.3, 1.0)  # of the hottest, one per round
+_LENGTHS = (0.3, 0.6, 1.2)  # of a fresh machine's, one per round
+
+_NEW, _CHOICES, _CHAINS = range(3)  # what a round draws
+_COUNTS = ("round", "epoch", "gained", "evaluated", "actions")
+
+
+@dataclass
+class Population:
+    """Relatives: the best machines of rounds that began with one another."""
+
+    machines: list[Machines] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+
+    @property
+    def best(self) -> float:
+        """Of its scores."""
+        return self.scores[0]
+
+    def add(self, machine: Machines, score: float) -> None:
+        """Keep a machine if it is one of the best."""
+        place = sum(other >= score for other in self.scores)
+        self.machines.insert(place, machine)
+        self.scores.insert(place, score)
+        del self.machines[_KEPT:], self.scores[_KEPT:]
+
+
+class Evolution:
+    """A search in epochs: fresh populations, of which fewer and fewer go on, until none gains.
+
+    What a round does depends on the rounds before it alone.
+
+    Attributes:
+        setting: the task.
+        seed: of everything drawn.
+        round: the one that comes next, from 0.
+        epoch: the round with which this epoch began.
+        gained: the round of this epoch's last success.
+        populations: of this epoch, the best first.
+        hall: the best machines of the epochs before.
+        evaluated: machines played in all, and `actions` what they took.
+    """
+
+    def __init__(self, setting: Setting, seed: int, config: EvolveConfig) -> None:
+        self.setting, self.seed, self.config = setting, seed, config
+        self.round, self.evaluated, self.actions = 0, 0, 0
+        self.epoch, self.gained = 0, 0
+        self.populations: list[Population] = []
+        self.hall = Population()
+        begin_alike = setting.task.starts is not None and len(setting.list_starts()) == 1
+        few = max(1, config.starts // 4) if begin_alike else config.starts
+        self.worlds = some_starts(setting, few, seed, Purpose.SEARCH)
+        self.judges = some_starts(setting, config.polish, seed, Purpose.VALIDATION)
+
+    @property
+    def found(self) -> list[tuple[float, Machines]]:
+        """The best machines so far with their scores on the starts that judge, best first."""
+        pairs = [
+            (score, machine)
+            for population in (*self.populations, self.hall)
+            for score, machine in zip(population.scores, population.machines, strict=True)
+        ]
+        return sorted(pairs, key=lambda pair: -pair[0])
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether nothing is left to gain."""
+        return bool(self.round) and self.found[0][0] >= self.setting.task.ceiling - 1e-9
+
+    def advance(self, stop: Callable[[], bool]) -> bool:
+        """One round; whether it came to its end (if not, it leaves nothing behind).
+
+        Args:
+            stop: asked after every step.
+        """
+        draws = open_streams(Purpose.PROGRAMS, self.seed, self.round, worlds=1)
+        luck = draw_units(branch(draws, _CHOICES), 5)[:, 0]
+        is_trial = self.round - self.epoch < _TRIALS
+        population = Population() if is_trial else self._choose()
+        if is_trial:
+            machines, heat, length = self._begin(draws), 1.0, 1.0
+        else:
+            machines = self._go_on(population, luck, draws)
+            heat = _HEATS[int(luck[2] * len(_HEATS))]
+            length = _LENGTHS[int(luck[3] * len(_LENGTHS))]
+        config = self.config
+        annealing = Annealing(
+            self.setting, self.worlds, machines, branch(draws, _CHAINS)[0], config,
+            hot=config.hot * heat, length=max(1, round(config.length * length)),
+        )  # fmt: skip
+        while not annealing.is_finished:
+            if stop():
+                return False
+            annealing.step()
+        self.evaluated += annealing.evaluated
+        self.actions += annealing.actions
+        self._take(annealing.best, population, is_trial=is_trial)
+        return True
+
+    def _take(self, machine: Machines, population: Population, *, is_trial: bool) -> None:
+        """Keep a round's machine, and end the epoch if it gains nothing any more."""
+        score = float(self.judge(machine).scores[0])
+        best = self.populations[0].best if self.populations else -np.inf
+        population.add(machine, score)
+        if is_trial:
+            self.populations.append(population)
+        self.populations.sort(key=lambda one: -one.best)
+        if score > best:
+            self.gained = self.round
+        self.round += 1
+        if self.round - self.epoch > _TRIALS + sum(count for count, _ in _STAGES) and (
+            self.round - self.gained > _STALE
+        ):
+            top = self.populations[0]
+            self.hall.add(top.machines[0], top.best)
+            self.populations, self.epoch, self.gained = [], self.round, self.round
+
+    def judge(self, machines: Machines) -> Scores:
+        """What machines earn on the starts that decide which is best."""
+        return play_machines(self.setting, machines, self.judges, self.config)
+
+    def judge_by_budget(self, machine: Machines) -> dict[int, float]:
+        """What a machine earns there by the calls that a program may spend."""
+        plain = replace(self.config, patience=0, penalty=0.0)
+        return {
+            budget: float(
+                play_machines(self.setting, machine, self.judges, plain, budgets=(budget,)).scores[
+                    0
+                ]
+            )
+            for budget in BUDGETS
+        }
+
+    def _choose(self) -> Population:
+        """Populations take turns; of fewer and fewer."""
+        place, count = self.round - self.epoch - _TRIALS, 1
+        for rounds, kept in _STAGES:
+            if place < rounds:
+                count = kept
+                break
+            place -= rounds
+        return self.populations[place % count]
+
+    def _begin(self, draws: NDArray[np.uint64]) -> Machines:
+        if self.config.sensors == "compass" and (self.round - self.epoch) % 2 == 0:
+            return walkers(self.config)
+        return first_machines(self._programs(draws))
+
+    def _go_on(
+        self, population: Population, luck: NDArray[np.float64], draws: NDArray[np.uint64]
+    ) -> Machines:
+        """Chains that begin with one of the population, perhaps with a mode more."""
+        rank = min(int(-np.log(1 - luck[0])), len(population.machines) - 1)
+        chosen = population.machines[rank].repeat(self.config.chains)
+        if chosen.modes == self.config.modes or luck[1] >= _GROWTH:
+            return chosen
+        fresh = self._programs(draws)
+        copied = np.arange(len(fresh)) % 2 == 0  # half of the new modes are copies of another
+        source = int(luck[4] * chosen.modes)
+        fresh[copied] = chosen.programs[copied, source]
+        return chosen.grown(fresh)
+
+    def _programs(self, draws: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        config, chains = self.config, np.arange(self.config.chains)
+        streams = branch(branch(draws, _NEW), chains)
+        blank = np.full((len(chains), config.tokens), LEAPS.pad, np.uint8)
+        fresh = np.ones(len(chains), np.bool_)
+        return propose_programs(blank, fresh, streams, "rich", limits_of(config))
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """What a search must remember to go on."""
+        everyone = (self.hall, *self.populations)
+        arrays = {
+            f"{number}.{place}.{name}": array
+            for number, population in enumerate(everyone)
+            for place, machine in enumerate(population.machines)
+            for name, array in machine.named().items()
+        }
+        values = {name: getattr(self, name) for name in _COUNTS}
+        return arrays, {**values, "scores": [one.scores for one in everyone]}
+
+    def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Go on where `to_arrays` was called."""
+        for name in _COUNTS:
+            setattr(self, name, int(values[name]))
+        self.hall, *self.populations = (
+            Population(
+                [Machines.from_named(arrays, f"{number}.{place}.") for place in range(len(scores))],
+                [float(score) for score in scores],
+            )
+            for number, scores in enumerate(values["scores"])
+        )
+
+
+def some_starts(setting: Setting, count: int, seed: int, purpose: Purpose) -> WorldBatch:
+    """All starts of a task that has few and draws nothing later, else some at random."""
+    starts = setting.list_starts() if setting.task.starts is not None else ()
+    if not setting.task.draws(setting) and 0 < len(starts) <= count:
+        return begin(setting, [start.map for start in starts])
+    return draw_starts(setting, count, seed, purpose)

@@ -1,0 +1,123 @@
+"""A whole machine by rules in one world: programs run, rules choose the next, until it stops.
+
+What a search evaluates millions of times. Episodes (`pomp.machine`) do the same a step at a time.
+"""
+
+import numpy as np
+
+from pomp._numba import scalar
+from pomp.karel.interpreter import (
+    CALLS,
+    notes_nothing,
+    refuses_nothing,
+    run_program,
+    sees_nothing,
+)
+from pomp.karel.rules import ACTIONS, COST, DONE, SCORE, Compass, find_marker, perceive
+
+PERCEPTIONS, DIRECTIONS = 4, len(Compass)
+IDLE = PERCEPTIONS + DIRECTIONS  # sensors: four perceptions, five directions, idleness
+SENSORS = IDLE + 1  # a literal is twice a sensor's number, plus one if it is negated
+CONDITIONS = 2  # of a rule
+STOPPED, STUCK, CUT = range(3)  # how an episode of a machine ends
+
+
+@scalar
+def holds(literal, seen, direction, idle):
+    """Whether a literal is true; `direction` is that of the nearest marker."""
+    sensor = literal >> 1
+    if sensor < PERCEPTIONS:
+        truth = seen >> sensor & 1 == 1
+    elif sensor < IDLE:
+        truth = direction == sensor - PERCEPTIONS
+    else:
+        truth = idle
+    return truth != (literal & 1 == 1)
+
+
+@scalar
+def next_mode(mode, literals, targets, defaults, rules, cells, pose, idle):
+    """The mode that a machine's rules choose; the number of modes: stop.
+
+    Args:
+        mode: the one that ran.
+        literals: `[K, R, 2]` int8: the conditions of each rule; -1: none.
+        targets: `[K, R]` int8: where each rule leads; -1: there is no such rule.
+        defaults: `[K]` int8: where no rule leads.
+        rules: int64.
+        cells: `[H * W]` uint8.
+        pose: where the agent is.
+        idle: the mode took no action.
+    """
+    seen, direction = 0, -1  # the nearest marker is looked for only if a rule asks
+    for perception in range(PERCEPTIONS):
+        seen |= int(perceive(cells, rules, pose, perception)) << perception
+    rule = 0
+    while rule < targets.shape[1] and targets[mode, rule] >= 0:
+        fires, place = True, 0
+        while fires and place < CONDITIONS:
+            literal = literals[mode, rule, place]
+            if literal >= 0:
+                if direction < 0 and PERCEPTIONS <= literal >> 1 < IDLE:
+                    direction = find_marker(cells, rules, pose)
+                fires = holds(literal, seen, direction, idle)
+            place += 1
+        if fires:
+            return np.int64(targets[mode, rule])
+        rule += 1
+    return np.int64(defaults[mode])
+
+
+@scalar
+def run_machine(
+    step, code, first, literals, targets, defaults, start, most, patience,
+    limit, rules, cells, pose, memory, stream, counters, outcome,
+):  # fmt: skip
+    """One episode, in place; programs may spend `limit` calls.
+
+    Args:
+        step: the task's.
+        code: `[P, L]` uint32, programs.
+        first: the machine's first; its others follow.
+        literals: see `next_mode`; so are `targets` and `defaults`.
+        targets: see `literals`.
+        defaults: see `literals`.
+        start: the first mode.
+        most: modes after which it is stopped.
+        patience: actions without progress after which it is given up; 0: never.
+        limit: the cap of each program, in calls.
+        rules: int64; the world follows.
+        cells: `[H * W]` uint8, written.
+        pose: where the agent is.
+        memory: int32, written.
+        stream: `[1]` uint64, written.
+        counters: int32, scratch for the deepest program's loops.
+        outcome: `[2]` int32, scratch.
+
+    Returns:
+        How it ended, and `CUT` added if the cap cut a program short.
+    """
+    mode, taken, idles, cut = np.int64(start), 0, 0, 0
+    score, scored_at = memory[SCORE], memory[ACTIONS]
+    while taken < most:
+        acted, done = memory[ACTIONS], memory[DONE]
+        pose = run_program(
+            step, refuses_nothing, notes_nothing, sees_nothing, (), 0,
+            code[first + mode], rules, cells, pose, memory,
+            stream, counters, True, limit, outcome,
+        )  # fmt: skip
+        taken += 1
+        if outcome[CALLS] > limit:
+            cut = CUT
+        idle = memory[ACTIONS] == acted and memory[DONE] == done
+        idles = idles + 1 if idle else 0
+        mode = next_mode(mode, literals, targets, defaults, rules, cells, pose, idle)
+        if mode == len(defaults):
+            return STOPPED + cut
+        if idles > len(defaults):  # nothing can change any more
+            return (STOPPED if memory[DONE] != 0 else STUCK) + cut
+        if memory[SCORE] > score:
+            score, scored_at = memory[SCORE], memory[ACTIONS]
+        elif patience > 0 and memory[ACTIONS] - scored_at >= patience:
+            return (STOPPED if memory[DONE] != 0 and rules[COST] == 0 else STUCK) + cut
+    return (STOPPED if memory[DONE] != 0 else STUCK) + cut

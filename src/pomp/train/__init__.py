@@ -1,0 +1,1 @@
+"""Trainings: all stages of a machine, in a folder that can be resumed."""

@@ -1,0 +1,252 @@
+"""Searching whole machines: what a machine earns, how it is changed, and that a search is exact."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pomp.dsl.bytecode import compile_ids
+from pomp.dsl.mutation import propose_programs
+from pomp.dsl.vocabulary import LEAPS
+from pomp.evolve.anneal import Annealing, play_machines
+from pomp.evolve.config import BUDGETS, EvolveConfig
+from pomp.evolve.genome import Machines, change_rules, first_machines, limits_of, walkers
+from pomp.evolve.search import Evolution, Population, some_starts
+from pomp.evolve.texts import to_program_machine
+from pomp.karel.machines import IDLE, SENSORS
+from pomp.machine.evaluate import play
+from pomp.machine.text import parse_machine, print_machine
+from pomp.streams import Purpose, branch, open_streams
+from pomp.tasks.catalog import find_task
+from pomp.tasks.engine import draw_starts
+
+COMPASS = EvolveConfig(sensors="compass", chains=24, tokens=40)
+PLAIN = replace(COMPASS, patience=0, penalty=0.0)
+
+
+def random_machines(count: int, modes: int, seed: int, config: EvolveConfig = COMPASS) -> Machines:
+    streams = open_streams(Purpose.PROGRAMS, seed, worlds=count)
+    blank = np.full((count, config.tokens), LEAPS.pad, np.uint8)
+    draw = np.ones(count, np.bool_)
+
+    def programs(k: int) -> np.ndarray:
+        return propose_programs(blank, draw, branch(streams, k), "rich", limits_of(config))
+
+    machines = first_machines(programs(0))
+    for mode in range(1, modes):
+        machines = machines.grown(programs(mode))
+    rules = branch(streams, 99)
+    for _ in range(30):
+        change_rules(
+            draw, config.sensors == "compass", rules, machines.literals, machines.targets,
+            machines.defaults, machines.start,
+        )  # fmt: skip
+    return machines
+
+
+def config_of(**changes: object) -> EvolveConfig:
+    return replace(EvolveConfig(chains=8, starts=4, polish=8, length=20), **changes)
+
+
+# What a machine earns
+
+
+@pytest.mark.parametrize("name", ["UpNDown", "Farmer", "InfDoorKey", "Snake", "DoorKey", "TopOff"])
+def test_machines_earn_what_their_texts_earn(name: str) -> None:
+    setting = find_task(name).configure()
+    machines = random_machines(12, 3, seed=3)
+    worlds = draw_starts(setting, 5, 1)
+    found = play_machines(setting, machines, worlds, PLAIN, budgets=(220,))
+    told = [
+        play(to_program_machine(setting, machines, row), setting, worlds.copy(), None)
+        for row in range(len(machines))
+    ]
+    np.testing.assert_allclose(found.scores, [one.returns.mean() for one in told], atol=1e-12)
+    assert (found.played == 5).all()
+    assert np.ptp(found.scores) > 0  # else the comparison would say little
+
+
+def test_texts_of_machines_can_be_read_again() -> None:
+    setting = find_task("UpNDown").configure()
+    machines = random_machines(12, 3, seed=5)
+    for row in range(len(machines)):
+        machine = to_program_machine(setting, machines, row)
+        again = parse_machine(print_machine(machine))
+        assert (again.modes, again.transition) == (machine.modes, machine.transition)
+
+
+def test_an_episode_counts_with_the_least_of_the_budgets_less_the_difference() -> None:
+    setting = find_task("InfHarvester").configure()
+    machines, worlds = random_machines(64, 2, seed=1), draw_starts(setting, 3, 0)
+    single = {
+        budget: [
+            play_machines(setting, machines, worlds.take([world]), PLAIN, budgets=(budget,)).scores
+            for world in range(3)
+        ]
+        for budget in BUDGETS
+    }
+    earned = np.array([single[budget] for budget in BUDGETS])
+    expected = (2 * earned.min(axis=0) - earned.max(axis=0)).mean(axis=0)
+    found = play_machines(setting, machines, worlds, PLAIN)
+    np.testing.assert_allclose(found.scores, expected, atol=1e-12)
+    spread = np.ptp([np.mean(single[budget], axis=0) for budget in BUDGETS], axis=0)
+    assert (spread > 0).any()  # some of them do depend on it
+
+
+def test_a_machine_that_runs_forever_pays_the_penalty_once_a_world() -> None:
+    setting = find_task("UpNDown").configure()
+    spin = np.full((1, 40), LEAPS.pad, np.uint8)
+    tokens = LEAPS.encode(("DEF", "run", "m(", "turnLeft", "m)"))
+    spin[0, : len(tokens)] = tokens
+    machines, worlds = first_machines(spin), draw_starts(setting, 4, 0)
+    free = play_machines(setting, machines, worlds, replace(COMPASS, penalty=0.0))
+    fined = play_machines(setting, machines, worlds, COMPASS)
+    assert fined.stuck[0] == free.stuck[0] == 4
+    assert fined.scores[0] == pytest.approx(free.scores[0] - COMPASS.penalty)
+    assert free.actions[0] == 4 * COMPASS.patience
+
+
+def test_what_cannot_reach_its_threshold_is_given_up() -> None:
+    setting = find_task("UpNDown").configure()
+    machines, worlds = random_machines(32, 2, seed=2), draw_starts(setting, 8, 0)
+    full = play_machines(setting, machines, worlds, COMPASS)
+    least = full.scores + 0.9
+    cut = play_machines(setting, machines, worlds, COMPASS, least)
+    assert (cut.scores < least).all()  # given up or not, it is never taken for better
+    assert (cut.played < full.played).any()
+    assert (cut.scores[cut.played == 8] == full.scores[cut.played == 8]).all()
+
+
+def test_threads_make_no_difference() -> None:
+    setting = find_task("Seesaw").configure()
+    machines, worlds = random_machines(40, 3, seed=4), draw_starts(setting, 3, 0)
+    one, all_ = (
+        play_machines(setting, machines, worlds, COMPASS, threads=threads) for threads in (1, None)
+    )
+    assert one.scores.tobytes() == all_.scores.tobytes()
+
+
+# How machines are changed
+
+
+@pytest.mark.parametrize("sensors", ["perceptions", "compass"])
+def test_changed_rules_stay_rules(sensors: str) -> None:
+    config = replace(COMPASS, sensors=sensors)
+    machines = random_machines(200, 3, seed=7, config=config)
+    there = machines.targets >= 0
+    assert (np.sort(there, axis=-1)[..., ::-1] == there).all(), "no gap between rules"
+    assert machines.targets.max() == 3
+    assert machines.defaults.min() >= 0
+    assert machines.defaults.max() == 3
+    assert (machines.literals[there][:, 0] >= 0).all(), "a rule has a condition"
+    assert machines.literals.max() < 2 * SENSORS
+    asked = set((machines.literals[there] >> 1).ravel().tolist()) - {-1}
+    expected = {0, 1, 2, 3, IDLE} if sensors == "perceptions" else set(range(SENSORS))
+    assert asked == expected
+
+
+def test_a_new_mode_changes_nothing_until_a_rule_leads_to_it() -> None:
+    setting = find_task("InfDoorKey").configure()
+    machines, worlds = random_machines(30, 2, seed=8), draw_starts(setting, 4, 0)
+    grown = machines.grown(machines.programs[:, 1].copy())
+    before, after = (play_machines(setting, one, worlds, COMPASS) for one in (machines, grown))
+    assert grown.modes == 3
+    assert (before.scores == after.scores).all()
+
+
+def test_annealing_visits_programs_within_the_limits_and_never_forgets_the_best() -> None:
+    setting = find_task("Seeder").configure()
+    worlds = some_starts(setting, 4, 0, Purpose.SEARCH)
+    config = config_of(tokens=20)
+    machines = random_machines(8, 2, seed=9, config=config)
+    run = Annealing(
+        setting, worlds, machines, np.uint64(5), config, hot=config.hot, length=config.length
+    )
+    best = run.best_score
+    while not run.is_finished:
+        run.step()
+        assert run.best_score >= max(best, run.scores.max())
+        best = run.best_score
+        assert compile_ids(run.machines.programs.reshape(-1, 20)).valid.all()
+    assert run.evaluated == 8 * (1 + config.length)
+    assert play_machines(setting, run.best, worlds, config).scores[0] == run.best_score
+
+
+def test_walkers_walk_to_the_marker() -> None:
+    setting = find_task("UpNDown").configure()
+    machine = to_program_machine(setting, walkers(COMPASS))
+    assert machine.sensors == "with compass"
+    assert machine.modes == tuple(
+        f"DEF run m( {action} m)" for action in ("move", "turnLeft", "turnRight")
+    )
+
+
+# The search
+
+
+def test_few_starts_are_all_taken_and_many_are_drawn() -> None:
+    four = some_starts(find_task("FourCorner").configure(), 16, 0, Purpose.SEARCH)
+    assert len(four) == 8
+    assert len(some_starts(find_task("Farmer").configure(), 16, 0, Purpose.SEARCH)) == 1
+    assert len(some_starts(find_task("UpNDown").configure(), 16, 0, Purpose.SEARCH)) == 16
+    assert len(some_starts(find_task("TopOff").configure(), 16, 0, Purpose.SEARCH)) == 16
+    mine, yours = (
+        some_starts(find_task("CleanHouse").configure(), 4, 0, purpose)
+        for purpose in (Purpose.SEARCH, Purpose.VALIDATION)
+    )
+    assert (mine.cells != yours.cells).any()
+
+
+def test_a_population_keeps_its_best() -> None:
+    population = Population()
+    for score in (0.1, 0.5, 0.3, 0.2, 0.4, 0.0):
+        population.add(random_machines(1, 1, seed=0), score)
+    assert population.scores == [0.5, 0.4, 0.3, 0.2]
+    assert len(population.machines) == 4
+
+
+def test_the_same_search_twice_and_after_a_restore() -> None:
+    setting = find_task("UpNDown").configure()
+    config = config_of(sensors="compass", modes=4)
+
+    def state(evolution: Evolution) -> tuple[object, ...]:
+        arrays, values = evolution.to_arrays()
+        return values, {name: array.tobytes() for name, array in arrays.items()}
+
+    whole = Evolution(setting, 3, config)
+    half = Evolution(setting, 3, config)
+    for _ in range(5):
+        whole.advance(lambda: False)
+        half.advance(lambda: False)
+    assert not half.advance(lambda: True), "a stopped round leaves nothing behind"
+    rest = Evolution(setting, 3, config)
+    rest.restore(*half.to_arrays())
+    for _ in range(5):
+        whole.advance(lambda: False)
+        rest.advance(lambda: False)
+    assert state(whole) == state(rest)
+    other = Evolution(setting, 4, config)
+    for _ in range(10):
+        other.advance(lambda: False)
+    assert state(other) != state(whole)
+
+
+def test_an_epoch_that_gains_nothing_ends_and_its_best_machine_stays() -> None:
+    evolution = Evolution(find_task("Farmer").configure(), 0, config_of(length=2, chains=2))
+    best = list[float]()
+    while not evolution.hall.scores and evolution.round < 120:
+        evolution.advance(lambda: False)
+        best.append(evolution.found[0][0])
+    assert evolution.hall.scores, "no epoch ended in 120 rounds"
+    assert best == sorted(best)
+    assert evolution.populations == []
+    evolution.advance(lambda: False)
+    assert len(evolution.populations) == 1
+
+
+@pytest.mark.parametrize("name", ["StairClimber", "FourCorner", "Maze"])
+def test_easy_tasks_are_solved(name: str) -> None:
+    evolution = Evolution(find_task(name).configure(), 0, EvolveConfig())
+    while not evolution.is_solved and evolution.round < 20:
+        evolution.advance(lambda: False)
+    assert evolution.is_solved
