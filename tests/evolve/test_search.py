@@ -21,7 +21,7 @@ from pomp.tasks.catalog import find_task
 from pomp.tasks.engine import draw_starts
 
 COMPASS = EvolveConfig(sensors="compass", chains=24, tokens=40)
-PLAIN = replace(COMPASS, patience=0, penalty=0.0)
+PLAIN = replace(COMPASS, patience=0, penalty=0.0, lateness=0.0)
 
 
 def random_machines(count: int, modes: int, seed: int, config: EvolveConfig = COMPASS) -> Machines:
@@ -106,6 +106,18 @@ def test_a_machine_that_runs_forever_pays_the_penalty_once_a_world() -> None:
     assert free.actions[0] == 4 * COMPASS.patience
 
 
+def test_a_machine_that_goes_on_when_all_is_done_pays_a_little() -> None:
+    setting = find_task("StairClimber").configure()
+    worlds = draw_starts(setting, 4, 0)
+    climb = np.full((1, 40), LEAPS.pad, np.uint8)
+    tokens = LEAPS.encode(["DEF", "run", "m(", "turnLeft", "move", "turnRight", "move", "m)"])
+    climb[0, : len(tokens)] = tokens
+    on, off = first_machines(climb), first_machines(climb)
+    off.literals[0, 0, 0, 0] = 2 * 3  # markersPresent
+    scores = [play_machines(setting, one, worlds, COMPASS).scores[0] for one in (on, off)]
+    assert scores == pytest.approx([1.0 - COMPASS.lateness, 1.0])
+
+
 def test_what_cannot_reach_its_threshold_is_given_up() -> None:
     setting = find_task("UpNDown").configure()
     machines, worlds = random_machines(32, 2, seed=2), draw_starts(setting, 8, 0)
@@ -124,6 +136,17 @@ def test_threads_make_no_difference() -> None:
         play_machines(setting, machines, worlds, COMPASS, threads=threads) for threads in (1, None)
     )
     assert one.scores.tobytes() == all_.scores.tobytes()
+
+
+def test_a_text_names_what_is_unusual_about_its_task() -> None:
+    machines = random_machines(1, 2, seed=6)
+    for given in ({}, {"psi": "1/3000"}):
+        setting = find_task("UpNDown").configure(None, given)
+        machine = to_program_machine(setting, machines)
+        assert ("option psi 1/3000" in print_machine(machine)) == bool(given)
+        assert "variant" not in print_machine(machine)
+        again = machine.configure()
+        assert (again.variant, again.options) == (setting.variant, setting.options)
 
 
 # How machines are changed

@@ -62,7 +62,7 @@ def play_machines(
         run_machines(
             part, parts, code.instructions, machines.literals, machines.targets, machines.defaults,
             machines.start, MOST_STEPS * setting.scale, config.patience, limits,
-            float(setting.task.ceiling), config.penalty, least, setting.rules,
+            float(setting.task.ceiling), config.penalty, config.lateness, least, setting.rules,
             *worlds.arrays, found.scores, found.played, found.stuck, found.actions,
             np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
             np.empty(1, np.uint64), np.empty(max(code.depth, 1), np.int32), np.empty(2, np.int32),

@@ -35,6 +35,8 @@ class EvolveConfig:
     """Actions without progress after which an episode is stuck."""
     penalty: float = 0.1
     """What a stuck episode costs."""
+    lateness: float = 0.002
+    """What it costs if a machine does not stop though the task is done."""
     hot: float = 0.03
     """Temperature at the start of a fresh machine's annealing, in units of the return."""
     cold: float = 0.0003
@@ -48,5 +50,12 @@ class EvolveConfig:
         check_choices(self, sensors=Sensors)
         check_ranges(self, modes=(1, MAX_MODES), tokens=(5, 180), chains=(1, 65536))
         check_ranges(self, starts=(1, MOST), polish=(1, MOST), patience=(0, MOST))
-        check_ranges(self, penalty=(0.0, 1e6), hot=(1e-9, 1e3), cold=(1e-9, 1e3), length=(1, MOST))
+        check_ranges(
+            self,
+            penalty=(0.0, 1e6),
+            lateness=(0.0, 1e6),
+            hot=(1e-9, 1e3),
+            cold=(1e-9, 1e3),
+            length=(1, MOST),
+        )
         check_ranges(self, actions=(1, 10**15))

@@ -88,8 +88,9 @@ class Evolution:
 
     @property
     def is_solved(self) -> bool:
-        """Whether nothing is left to gain."""
-        return bool(self.round) and self.found[0][0] >= self.setting.task.ceiling - 1e-9
+        """Whether nothing is left to gain but to stop in time."""
+        least = self.setting.task.ceiling - self.config.lateness - 1e-9
+        return bool(self.round) and self.found[0][0] >= least
 
     def advance(self, stop: Callable[[], bool]) -> bool:
         """One round; whether it came to its end (if not, it leaves nothing behind).
@@ -145,7 +146,7 @@ class Evolution:
 
     def judge_by_budget(self, machine: Machines) -> dict[int, float]:
         """What a machine earns there by the calls that a program may spend."""
-        plain = replace(self.config, patience=0, penalty=0.0)
+        plain = replace(self.config, patience=0, penalty=0.0, lateness=0.0)
         return {
             budget: float(
                 play_machines(self.setting, machine, self.judges, plain, budgets=(budget,)).scores[

@@ -12,7 +12,8 @@ _SENSORS = (*tuple(PERCEPTIONS)[:PERCEIVED], *COMPASS, IDLE)  # as literals numb
 
 
 def to_program_machine(setting: Setting, machines: Machines, row: int = 0) -> ProgramMachine:
-    """One of them."""
+    """One of them; it names the variant and options only where they are not the usual ones."""
+    plain, usual = setting.task.configure(), setting.task.configure(setting.variant)
     programs = tuple(" ".join(LEAPS.decode(ids)) for ids in machines.programs[row])
     start = (Rule(int(machines.start[row])),)
     after = tuple(_rules_of(machines, row, mode) for mode in range(machines.modes))
@@ -20,8 +21,12 @@ def to_program_machine(setting: Setting, machines: Machines, row: int = 0) -> Pr
         setting.task.name,
         programs,
         DecisionList(start, after),
-        variant=setting.variant,
-        options={name: str(value) for name, value in setting.options.items()},
+        variant=setting.variant if setting.variant != plain.variant else None,
+        options={
+            name: str(value)
+            for name, value in setting.options.items()
+            if value != usual.options[name]
+        },
     )
 
 

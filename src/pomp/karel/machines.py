@@ -19,7 +19,9 @@ PERCEPTIONS, DIRECTIONS = 4, len(Compass)
 IDLE = PERCEPTIONS + DIRECTIONS  # sensors: four perceptions, five directions, idleness
 SENSORS = IDLE + 1  # a literal is twice a sensor's number, plus one if it is negated
 CONDITIONS = 2  # of a rule
-STOPPED, STUCK, CUT = range(3)  # how an episode of a machine ends
+# How an episode of a machine ends: by its choice, stuck, or with the task done but not by choice;
+# and whether the cap cut a program short.
+STOPPED, STUCK, LATE, CUT = 0, 1, 2, 4
 
 
 @scalar
@@ -115,9 +117,9 @@ def run_machine(
         if mode == len(defaults):
             return STOPPED + cut
         if idles > len(defaults):  # nothing can change any more
-            return (STOPPED if memory[DONE] != 0 else STUCK) + cut
+            return (LATE if memory[DONE] != 0 else STUCK) + cut
         if memory[SCORE] > score:
             score, scored_at = memory[SCORE], memory[ACTIONS]
         elif patience > 0 and memory[ACTIONS] - scored_at >= patience:
-            return (STOPPED if memory[DONE] != 0 and rules[COST] == 0 else STUCK) + cut
-    return (STOPPED if memory[DONE] != 0 else STUCK) + cut
+            return (LATE if memory[DONE] != 0 and rules[COST] == 0 else STUCK) + cut
+    return (LATE if memory[DONE] != 0 else STUCK) + cut

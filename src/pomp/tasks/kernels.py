@@ -24,7 +24,7 @@ from pomp.karel.lanes import (
     sense_world,
     take_mode,
 )
-from pomp.karel.machines import CUT, STUCK, run_machine
+from pomp.karel.machines import CUT, LATE, STUCK, run_machine
 from pomp.karel.rules import ACTIONS, DONE, is_impossible, reward, value
 from pomp.tasks.random_world import begin, lay_out, step  # the task
 
@@ -118,7 +118,7 @@ def take_modes(
 @kernel
 def run_machines(
     part, parts, code, literals, targets, defaults, start, most, patience, limits,
-    ceiling, penalty, thresholds, rules, cells, pose, memory, stream,
+    ceiling, penalty, lateness, thresholds, rules, cells, pose, memory, stream,
     scores, played, stuck, actions,
     lane_cells, lane_memory, lane_stream, counters, outcome,
 ):  # fmt: skip
@@ -141,6 +141,7 @@ def run_machines(
         limits: `[M]` int64, rising: calls that a program may spend.
         ceiling: the most an episode can be worth.
         penalty: for an episode that is stuck.
+        lateness: what it costs if the machine does not stop though the task is done.
         thresholds: `[C]`: the least mean that is of interest.
         rules: int64; the S worlds follow, read.
         cells: see `rules`.
@@ -177,6 +178,8 @@ def run_machines(
                 if ending & STUCK:
                     found -= penalty
                     is_stuck = True
+                elif ending & LATE:
+                    found -= lateness
                 least, most_earned = min(least, found), max(most_earned, found)
                 actions[machine] += lane_memory[ACTIONS] - memory[world, ACTIONS]
                 attempt = attempt + 1 if ending & CUT else len(limits)
