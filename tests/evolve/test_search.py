@@ -63,6 +63,11 @@ def test_machines_earn_what_their_texts_earn(name: str) -> None:
     ]
     np.testing.assert_allclose(found.scores, [one.returns.mean() for one in told], atol=1e-12)
     assert (found.played == 5).all()
+    ran = [one.programs.sum() for one in told]
+    assert all(found.programs <= ran), "idle machines are cut short, others run to their end"
+    ended = np.array([one.ended.all() for one in told])
+    assert (found.programs[ended] == np.array(ran)[ended]).all()
+    assert (found.actions == [one.actions.sum() for one in told]).all()
     assert np.ptp(found.scores) > 0  # else the comparison would say little
 
 

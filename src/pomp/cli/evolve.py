@@ -116,7 +116,7 @@ def _line_of(result: dict[str, Any]) -> str:
     warning = f"; {DEPENDENT}" if result[DEPENDENT] else ""
     return (
         f"return {result['mean']:.4f} of {result['ceiling']:g}, {result['sensors']} "
-        f"({budgets} calls{warning}); {result['evaluated']:,} machines tried"
+        f"({budgets} calls{warning}); {result['search']['machines']:,} machines tried"
     )
 
 

@@ -29,6 +29,7 @@ class Scores:
     scores: NDArray[np.float64]
     played: NDArray[np.int32]
     stuck: NDArray[np.int32]
+    programs: NDArray[np.int64]
     actions: NDArray[np.int64]
 
 
@@ -52,7 +53,7 @@ def play_machines(
     limits = np.array(sorted(budgets), np.int64)
     found = Scores(
         np.zeros(count), np.zeros(count, np.int32), np.zeros(count, np.int32),
-        np.zeros(count, np.int64),
+        np.zeros(count, np.int64), np.zeros(count, np.int64),
     )  # fmt: skip
     least = np.full(count, -np.inf) if thresholds is None else thresholds
     run_machines = kernels_of(setting.task).run_machines
@@ -63,7 +64,7 @@ def play_machines(
             part, parts, code.instructions, machines.literals, machines.targets, machines.defaults,
             machines.start, MOST_STEPS * setting.scale, config.patience, limits,
             float(setting.task.ceiling), config.penalty, config.lateness, least, setting.rules,
-            *worlds.arrays, found.scores, found.played, found.stuck, found.actions,
+            *worlds.arrays, found.scores, found.played, found.stuck, found.programs, found.actions,
             np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
             np.empty(1, np.uint64), np.empty(max(code.depth, 1), np.int32), np.empty(2, np.int32),
         )  # fmt: skip
@@ -79,7 +80,7 @@ class Annealing:
         machines: where the chains are.
         scores: `[C]`, what these are worth.
         best: the best machine so far, and `best_score` its score.
-        evaluated: machines played, and `actions` what they took.
+        evaluated: machines played; `programs` they ran, and `actions` these took.
     """
 
     def __init__(
@@ -95,7 +96,8 @@ class Annealing:
         self._draws = branch(branch(root, _CHOICES), chains)
         found = play_machines(setting, machines, worlds, config)
         self.scores = found.scores
-        self.evaluated, self.actions = len(machines), int(found.actions.sum())
+        self.evaluated = self.programs = self.actions = 0
+        self._count(found)
         top = int(np.argmax(self.scores))
         self.best, self.best_score = machines.take([top]), float(self.scores[top])
         self.iteration = 0
@@ -122,12 +124,16 @@ class Annealing:
         self.machines.put(taken, new.take(taken))
         self.scores = np.where(taken, found.scores, self.scores)
         self.iteration += 1
-        self.evaluated += len(new)
-        self.actions += int(found.actions.sum())
+        self._count(found)
         if taken.any():
             top = int(np.argmax(np.where(taken, found.scores, -np.inf)))
             if found.scores[top] > self.best_score:
                 self.best, self.best_score = new.take([top]), float(found.scores[top])
+
+    def _count(self, found: Scores) -> None:
+        self.evaluated += len(found.scores)
+        self.programs += int(found.programs.sum())
+        self.actions += int(found.actions.sum())
 
     def _change(self, draws: NDArray[np.uint64]) -> Machines:
         """Another program in a mode, another rule, or both."""

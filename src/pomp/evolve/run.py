@@ -145,6 +145,7 @@ class EvolutionRun:
             {
                 "round": evolution.round,
                 "evaluated": evolution.evaluated,
+                "programs": evolution.programs,
                 "actions": evolution.actions,
                 "score": score,
                 "modes": machine.modes,
@@ -188,8 +189,12 @@ class EvolutionRun:
             "validation": judged,
             "budgets": budgets,
             DEPENDENT: not is_robust,
-            "evaluated": self.evolution.evaluated,
-            "actions_searched": self.evolution.actions,
+            "search": {
+                "rounds": self.evolution.round,
+                "machines": self.evolution.evaluated,
+                "programs": self.evolution.programs,
+                "actions": self.evolution.actions,
+            },
             **found.to_json(),
         }
         write_text(self.folder / EVALUATION_FILE, json.dumps(told, indent=1) + "\n")

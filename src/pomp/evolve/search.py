@@ -26,7 +26,7 @@ _HEATS = (0.03, 0.1, 0.3, 1.0)  # of the hottest, one per round
 _LENGTHS = (0.3, 0.6, 1.2)  # of a fresh machine's, one per round
 
 _NEW, _CHOICES, _CHAINS = range(3)  # what a round draws
-_COUNTS = ("round", "epoch", "gained", "evaluated", "actions")
+_COUNTS = ("round", "epoch", "gained", "evaluated", "programs", "actions")
 
 
 @dataclass
@@ -62,12 +62,12 @@ class Evolution:
         gained: the round of this epoch's last success.
         populations: of this epoch, the best first.
         hall: the best machines of the epochs before.
-        evaluated: machines played in all, and `actions` what they took.
+        evaluated: machines played in all; `programs` they ran, and `actions` these took.
     """
 
     def __init__(self, setting: Setting, seed: int, config: EvolveConfig) -> None:
         self.setting, self.seed, self.config = setting, seed, config
-        self.round, self.evaluated, self.actions = 0, 0, 0
+        self.round, self.evaluated, self.programs, self.actions = 0, 0, 0, 0
         self.epoch, self.gained = 0, 0
         self.populations: list[Population] = []
         self.hall = Population()
@@ -118,6 +118,7 @@ class Evolution:
                 return False
             annealing.step()
         self.evaluated += annealing.evaluated
+        self.programs += annealing.programs
         self.actions += annealing.actions
         self._take(annealing.best, population, is_trial=is_trial)
         return True

@@ -20,8 +20,8 @@ IDLE = PERCEPTIONS + DIRECTIONS  # sensors: four perceptions, five directions, i
 SENSORS = IDLE + 1  # a literal is twice a sensor's number, plus one if it is negated
 CONDITIONS = 2  # of a rule
 # How an episode of a machine ends: by its choice, stuck, or with the task done but not by choice;
-# and whether the cap cut a program short.
-STOPPED, STUCK, LATE, CUT = 0, 1, 2, 4
+# whether the cap cut a program short; and above these bits, how many programs ran.
+STOPPED, STUCK, LATE, CUT, PROGRAMS_SHIFT = 0, 1, 2, 4, 3
 
 
 @scalar
@@ -97,9 +97,9 @@ def run_machine(
         outcome: `[2]` int32, scratch.
 
     Returns:
-        How it ended, and `CUT` added if the cap cut a program short.
+        How it ended, `CUT` added if the cap cut a program short, and the programs that ran.
     """
-    mode, taken, idles, cut = np.int64(start), 0, 0, 0
+    mode, taken, idles, cut, ending = np.int64(start), 0, 0, 0, -1
     score, scored_at = memory[SCORE], memory[ACTIONS]
     while taken < most:
         acted, done = memory[ACTIONS], memory[DONE]
@@ -115,11 +115,16 @@ def run_machine(
         idles = idles + 1 if idle else 0
         mode = next_mode(mode, literals, targets, defaults, rules, cells, pose, idle)
         if mode == len(defaults):
-            return STOPPED + cut
+            ending = STOPPED
+            break
         if idles > len(defaults):  # nothing can change any more
-            return (LATE if memory[DONE] != 0 else STUCK) + cut
+            break
         if memory[SCORE] > score:
             score, scored_at = memory[SCORE], memory[ACTIONS]
         elif patience > 0 and memory[ACTIONS] - scored_at >= patience:
-            return (LATE if memory[DONE] != 0 and rules[COST] == 0 else STUCK) + cut
-    return (LATE if memory[DONE] != 0 else STUCK) + cut
+            if memory[DONE] != 0 and rules[COST] > 0:
+                ending = STUCK  # it would go on and pay for it
+            break
+    if ending < 0:
+        ending = LATE if memory[DONE] != 0 else STUCK
+    return ending | cut | taken << PROGRAMS_SHIFT

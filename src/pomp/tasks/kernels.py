@@ -24,7 +24,7 @@ from pomp.karel.lanes import (
     sense_world,
     take_mode,
 )
-from pomp.karel.machines import CUT, LATE, STUCK, run_machine
+from pomp.karel.machines import CUT, LATE, PROGRAMS_SHIFT, STUCK, run_machine
 from pomp.karel.rules import ACTIONS, DONE, is_impossible, reward, value
 from pomp.tasks.random_world import begin, lay_out, step  # the task
 
@@ -119,7 +119,7 @@ def take_modes(
 def run_machines(
     part, parts, code, literals, targets, defaults, start, most, patience, limits,
     ceiling, penalty, lateness, thresholds, rules, cells, pose, memory, stream,
-    scores, played, stuck, actions,
+    scores, played, stuck, programs, actions,
     lane_cells, lane_memory, lane_stream, counters, outcome,
 ):  # fmt: skip
     """What machines earn on the same worlds; one that cannot reach its threshold is given up.
@@ -151,6 +151,7 @@ def run_machines(
         scores: `[C]` float64, written: the mean, or what it cannot exceed if it was given up.
         played: `[C]` int32, written: worlds played.
         stuck: `[C]` int32, written: of these stuck or at the limit.
+        programs: `[C]` int64, written: programs run.
         actions: `[C]` int64, written: actions taken.
         lane_cells: scratch for one world, as `lane_memory` and `lane_stream`.
         lane_memory: see `lane_cells`.
@@ -161,7 +162,7 @@ def run_machines(
     worlds, modes = len(pose), defaults.shape[1]
     for machine in range(part, len(start), parts):
         total, world = 0.0, 0
-        stuck[machine], actions[machine] = 0, 0
+        stuck[machine], programs[machine], actions[machine] = 0, 0, 0
         while world < worlds:
             least, most_earned, attempt, is_stuck = ceiling, -np.inf, 0, False
             while attempt < len(limits):
@@ -181,6 +182,7 @@ def run_machines(
                 elif ending & LATE:
                     found -= lateness
                 least, most_earned = min(least, found), max(most_earned, found)
+                programs[machine] += ending >> PROGRAMS_SHIFT
                 actions[machine] += lane_memory[ACTIONS] - memory[world, ACTIONS]
                 attempt = attempt + 1 if ending & CUT else len(limits)
             total += 2 * least - most_earned
