@@ -36,8 +36,11 @@ def test_a_run_leaves_one_machine_per_seed(tmp_path, capsys):
     assert call("StairClimber", "--seeds", "0,2", "--out", str(out), "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert told["finished"]
-    assert [one["seed"] for one in told["machines"]] == [0, 2]
-    for one in told["machines"]:
+    assert told == {"finished": True, **json.loads((out / "summary.json").read_text())}
+    row = told["tasks"]["StairClimber"]
+    assert (row["mean"], row["std"], row["seeds"], row["ceiling"]) == (1.0, 0.0, 2, 1.0)
+    assert [one["seed"] for one in row["machines"]] == [0, 2]
+    for one in row["machines"]:
         folder = out / "StairClimber" / f"seed{one['seed']}"
         assert [path.name for path in folder.glob("*.machine")] == ["StairClimber.machine"]
         names = {"evaluation.json", "metrics.jsonl", "machine.txt", "machine.svg", "episode.gif"}
@@ -46,6 +49,7 @@ def test_a_run_leaves_one_machine_per_seed(tmp_path, capsys):
         assert set(one["budgets"]) == {"200", "220", "240"}
         assert one["sensors"] == "perceptions only"
         assert not one["budget-dependent"]
+        assert one["text"] == (folder / "StairClimber.machine").read_text()
         machine = read_machine(folder / "StairClimber.machine")
         assert all(len(mode.split()) <= 45 for mode in machine.modes)
     assert call("StairClimber", "--seeds", "0,2", "--out", str(out), "--resume") == 0
@@ -53,6 +57,8 @@ def test_a_run_leaves_one_machine_per_seed(tmp_path, capsys):
     assert "was finished before" in shown
     assert "start " in shown
     assert "return 1.0000 of 1" in shown
+    assert "paper 1.00 ± 0.00" in shown
+    assert shown.splitlines()[-1] == "return=1.000 ± 0.000 over 2 seeds"
 
 
 def test_by_rounds_a_run_is_the_same_twice(tmp_path, capsys):

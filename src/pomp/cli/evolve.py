@@ -47,7 +47,8 @@ class Evolve:
         """Every task and seed, one after the other."""
         plan = self._plan()
         from pomp.evolve.run import EvolutionRun, begin_evolution, check_evolution, read_result
-        from pomp.folders import clear_if_not_begun
+        from pomp.folders import clear_if_not_begun, write_text
+        from pomp.machine.summary import SUMMARY_FILE, sum_up
 
         path = Path(self.out)
         if not self.resume or clear_if_not_begun(path):
@@ -65,7 +66,10 @@ class Evolve:
                         return self._stopped(len(found), len(pairs))
                     one.finish()
                 found.append(read_result(one.folder))
-        return self._report(found, "finished" if worked else "was finished before")
+        summary = sum_up(found)
+        if worked or not (path / SUMMARY_FILE).exists():
+            write_text(path / SUMMARY_FILE, json.dumps(summary, indent=1) + "\n")
+        return self._report(summary, "finished" if worked else "was finished before")
 
     def _plan(self) -> "Plan":
         check_minutes(self.minutes)
@@ -96,17 +100,31 @@ class Evolve:
             print(f"stopped after {done} of {total}; go on with --resume and the same settings")
         return 130
 
-    def _report(self, found: list[dict[str, Any]], how: str) -> int:
+    def _report(self, summary: dict[str, Any], how: str) -> int:
         if self.json:
-            print(json.dumps({"finished": True, "machines": found}))
+            print(json.dumps({"finished": True, **summary}))
             return 0
         print(f"{self.out}: {how}")
-        for result in found:
-            folder = Path(self.out) / result["task"] / f"seed{result['seed']}"
-            print(f"\n{folder / result['task']}.machine")
-            print((folder / f"{result['task']}.machine").read_text().rstrip())
-            print(_line_of(result))
+        for row in summary["tasks"].values():
+            for result in row["machines"]:
+                folder = Path(self.out) / result["task"] / f"seed{result['seed']}"
+                print(f"\n{folder / result['task']}.machine")
+                print(result["text"].rstrip())
+                print(_line_of(result))
+        print()
+        print_table(summary["tasks"])
         return 0
+
+
+def print_table(tasks: dict[str, Any]) -> None:
+    """Print what every task's machines are worth, beside the paper's."""
+    for task, row in tasks.items():
+        paper = row["published"]
+        beside = f"; paper {paper['mean']:.2f} ± {paper['std']:.2f}" if paper else ""
+        spread = f" ± {row['std']:.3f} over {row['seeds']} seeds" if row["seeds"] > 1 else ""
+        share = row["mean"] / row["ceiling"]
+        print(f"{task}: {share:.0%} of the ceiling {row['ceiling']:g}{beside}")
+        print(f"return={row['mean']:.3f}{spread}")
 
 
 def _line_of(result: dict[str, Any]) -> str:

@@ -4,11 +4,11 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from pomp.cli.evolve import search_machine
+from pomp.cli.evolve import print_table, search_machine
 from pomp.cli.inputs import parse_options, parse_seeds, read_value
 from pomp.cli.progress import Progress
 from pomp.cli.search import SAVE_SECONDS, advance_search
@@ -122,7 +122,7 @@ class Train:
         return True
 
     def _report(self, training: "TrainingRun", how: str) -> int:
-        from pomp.train.run import SUMMARY_FILE
+        from pomp.machine.summary import SUMMARY_FILE
 
         summary = json.loads((training.path / SUMMARY_FILE).read_text())
         if self.json:
@@ -135,18 +135,8 @@ class Train:
             print(f"\n{task}, seed {best['seed']}: {folder}")
             print((folder / "machine.txt").read_text().rstrip())
         print()
-        _print_table(summary["tasks"])
+        print_table(summary["tasks"])
         return 0
-
-
-def _print_table(tasks: dict[str, Any]) -> None:
-    for task, row in tasks.items():
-        paper = row["published"]
-        beside = f"; paper {paper['mean']:.2f} ± {paper['std']:.2f}" if paper else ""
-        spread = f" ± {row['std']:.3f} over {row['seeds']} seeds" if row["seeds"] > 1 else ""
-        share = row["mean"] / row["ceiling"]
-        print(f"{task}: {share:.0%} of the ceiling {row['ceiling']:g}{beside}")
-        print(f"return={row['mean']:.3f}{spread}")
 
 
 def _search(training: "TrainingRun", stop: Stop) -> bool:

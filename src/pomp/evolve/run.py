@@ -195,7 +195,8 @@ class EvolutionRun:
                 "programs": self.evolution.programs,
                 "actions": self.evolution.actions,
             },
-            **found.to_json(),
+            **{name: value for name, value in found.to_json().items() if name != "returns"},
+            "text": print_machine(machine),
         }
         write_text(self.folder / EVALUATION_FILE, json.dumps(told, indent=1) + "\n")
         (self.folder / STATE_FILE).unlink(missing_ok=True)

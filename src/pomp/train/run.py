@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pomp._numba import thread_count
 from pomp.embedding.files import read_arrays, write_arrays
 from pomp.errors import DataFileError
@@ -28,9 +26,9 @@ from pomp.karel.render import save_animation
 from pomp.machine.evaluate import Evaluation, evaluate, validate
 from pomp.machine.picture import describe, draw_machine, frames_of
 from pomp.machine.policy import ProgramMachine
+from pomp.machine.summary import SUMMARY_FILE, sum_up
 from pomp.machine.text import read_machine
 from pomp.machine.training import Member, Training
-from pomp.published import published
 from pomp.search.batch import Batch
 from pomp.search.folder import MODES_FILE, SearchFolder, read_modes
 from pomp.tasks.engine import draw_starts
@@ -38,7 +36,7 @@ from pomp.tasks.task import Setting
 from pomp.train.plan import Plan
 from pomp.version import __version__
 
-SUMMARY_FILE, METRICS_FILE, EVALUATION_FILE = "summary.json", "metrics.jsonl", "evaluation.json"
+METRICS_FILE, EVALUATION_FILE = "metrics.jsonl", "evaluation.json"
 MACHINE_FOLDER = "machine"
 EVALUATION_SEED = 0
 
@@ -223,7 +221,7 @@ class TrainingRun:
             for seed in self.plan.seeds:
                 show(f"{setting.task.name}, seed {seed}")
                 rows.append(self._finish_one(groups, setting, seed))
-        summary = _sum_up(rows)
+        summary = sum_up(rows)
         write_text(self.path / SUMMARY_FILE, json.dumps(summary, indent=1) + "\n")
         for group in groups:
             group.path.unlink(missing_ok=True)
@@ -286,22 +284,3 @@ class TrainingRun:
 def _about(member: Member) -> dict[str, Any]:
     """What tells the members of a task and seed apart."""
     return {"learning_rate": member.learning_rate, "modes": len(member.modes)}
-
-
-def _sum_up(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    tasks: dict[str, Any] = {}
-    for row in rows:
-        tasks.setdefault(row["task"], []).append(row)
-    return {
-        "tasks": {
-            task: {
-                "mean": float(np.mean([row["mean"] for row in own])),
-                "std": float(np.std([row["mean"] for row in own])),
-                "seeds": len(own),
-                "ceiling": own[0]["ceiling"],
-                "published": published("pomp", task),
-                "machines": own,
-            }
-            for task, own in tasks.items()
-        }
-    }
