@@ -51,7 +51,7 @@ def config_of(**changes: object) -> EvolveConfig:
 # What a machine earns
 
 
-@pytest.mark.parametrize("name", ["UpNDown", "Farmer", "InfDoorKey", "Snake", "DoorKey", "TopOff"])
+@pytest.mark.parametrize("name", ["UpNDown", "Farmer", "Snake", "DoorKey"])
 def test_machines_earn_what_their_texts_earn(name: str) -> None:
     setting = find_task(name).configure()
     machines = random_machines(12, 3, seed=3)
@@ -81,7 +81,7 @@ def test_texts_of_machines_can_be_read_again() -> None:
 
 
 def test_an_episode_counts_with_the_least_of_the_budgets_less_the_difference() -> None:
-    setting = find_task("InfHarvester").configure()
+    setting = find_task("Farmer").configure()
     machines, worlds = random_machines(64, 2, seed=1), draw_starts(setting, 3, 0)
     single = {
         budget: [
@@ -135,7 +135,7 @@ def test_what_cannot_reach_its_threshold_is_given_up() -> None:
 
 
 def test_threads_make_no_difference() -> None:
-    setting = find_task("Seesaw").configure()
+    setting = find_task("DoorKey").configure()
     machines, worlds = random_machines(40, 3, seed=4), draw_starts(setting, 3, 0)
     one, all_ = (
         play_machines(setting, machines, worlds, COMPASS, threads=threads) for threads in (1, None)
@@ -174,7 +174,7 @@ def test_changed_rules_stay_rules(sensors: str) -> None:
 
 
 def test_a_new_mode_changes_nothing_until_a_rule_leads_to_it() -> None:
-    setting = find_task("InfDoorKey").configure()
+    setting = find_task("UpNDown").configure()
     machines, worlds = random_machines(30, 2, seed=8), draw_starts(setting, 4, 0)
     grown = machines.grown(machines.programs[:, 1].copy())
     before, after = (play_machines(setting, one, worlds, COMPASS) for one in (machines, grown))
@@ -183,7 +183,7 @@ def test_a_new_mode_changes_nothing_until_a_rule_leads_to_it() -> None:
 
 
 def test_annealing_visits_programs_within_the_limits_and_never_forgets_the_best() -> None:
-    setting = find_task("Seeder").configure()
+    setting = find_task("FourCorner").configure()
     worlds = some_starts(setting, 4, 0, Purpose.SEARCH)
     config = config_of(tokens=20)
     machines = random_machines(8, 2, seed=9, config=config)
@@ -272,9 +272,8 @@ def test_an_epoch_that_gains_nothing_ends_and_its_best_machine_stays() -> None:
     assert len(evolution.populations) == 1
 
 
-@pytest.mark.parametrize("name", ["StairClimber", "FourCorner", "Maze"])
-def test_easy_tasks_are_solved(name: str) -> None:
-    evolution = Evolution(find_task(name).configure(), 0, EvolveConfig())
+def test_an_easy_task_is_solved() -> None:
+    evolution = Evolution(find_task("FourCorner").configure(), 0, EvolveConfig())
     while not evolution.is_solved and evolution.round < 20:
         evolution.advance(lambda: False)
     assert evolution.is_solved

@@ -42,7 +42,7 @@ class EvolveConfig:
     cold: float = 0.0003
     """Temperature at the end of every annealing."""
     length: int = 1000
-    """Changes of a fresh machine in a round; later rounds have fewer or more."""
+    """Changes in a round; rounds have from 0.3 to 3 times as many."""
     actions: int = 400_000_000
     """Actions after which a round is over, however few its changes were."""
 

@@ -18,12 +18,13 @@ from pomp.tasks.engine import begin, draw_starts
 from pomp.tasks.task import Setting
 
 _KEPT = 4  # machines of a population, and epochs whose best machines are remembered
-_TRIALS = 6  # rounds of an epoch that begin anew
+_TRIALS = 6  # rounds of an epoch that begin anew, two of each length
+_TRIAL_LENGTHS = (0.3, 1.0, 3.0)
 _STAGES = ((12, 4), (10, 2))  # then rounds in which so many populations take turns; then the best
 _STALE = 10  # rounds without a better machine that end an epoch
 _GROWTH = 0.35  # chance that a round begins with a mode more
 _HEATS = (0.03, 0.1, 0.3, 1.0)  # of the hottest, one per round
-_LENGTHS = (0.3, 0.6, 1.2)  # of a fresh machine's, one per round
+_LENGTHS = (0.3, 0.6, 1.2)  # by the length that is set, one per round
 
 _NEW, _CHOICES, _CHAINS = range(3)  # what a round draws
 _COUNTS = ("round", "epoch", "gained", "evaluated", "programs", "actions")
@@ -100,10 +101,11 @@ class Evolution:
         """
         draws = open_streams(Purpose.PROGRAMS, self.seed, self.round, worlds=1)
         luck = draw_units(branch(draws, _CHOICES), 5)[:, 0]
-        is_trial = self.round - self.epoch < _TRIALS
+        place = self.round - self.epoch
+        is_trial = place < _TRIALS
         population = Population() if is_trial else self._choose()
         if is_trial:
-            machines, heat, length = self._begin(draws), 1.0, 1.0
+            machines, heat, length = self._begin(draws), 1.0, _TRIAL_LENGTHS[place // 2]
         else:
             machines = self._go_on(population, luck, draws)
             heat = _HEATS[int(luck[2] * len(_HEATS))]
@@ -142,8 +144,9 @@ class Evolution:
             self.populations, self.epoch, self.gained = [], self.round, self.round
 
     def judge(self, machines: Machines) -> Scores:
-        """What machines earn on the starts that decide which is best."""
-        return play_machines(self.setting, machines, self.judges, self.config)
+        """What machines earn on the starts that decide which is best, each to its very end."""
+        patient = replace(self.config, patience=0)
+        return play_machines(self.setting, machines, self.judges, patient)
 
     def judge_by_budget(self, machine: Machines) -> dict[int, float]:
         """What a machine earns there by the calls that a program may spend."""

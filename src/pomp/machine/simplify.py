@@ -31,6 +31,7 @@ OTHER_CAPS = ("calls200", "calls240")
 """Budgets at which a machine of the default cap must not lose either: none leans on where its
 programs happen to be cut off."""
 
+_LONGER = 4  # times as many programs as before may an episode have
 _ROUNDING = 1e-9  # of returns at the other caps
 
 Tell = Callable[[str, int], None]
@@ -133,13 +134,14 @@ class _Starts:
     def __len__(self) -> int:
         return len(self._worlds)
 
-    def play(self, machine: ProgramMachine, cap: str) -> Evaluation:
-        """An episode of a machine from each of them, under a cap.
+    def play(self, machine: ProgramMachine, cap: str, most: int = 0) -> Evaluation:
+        """An episode of a machine from each of them, under a cap, of at most so many programs.
 
         Raises:
             ConfigError: they tell nothing exact, since the task draws at random.
         """
-        machine = replace(machine, episode=replace(machine.episode, cap=cap))
+        episode = replace(machine.episode, cap=cap, most_steps=most or machine.episode.most_steps)
+        machine = replace(machine, episode=episode)
         worlds = self._worlds.copy()
         if self.weights is None:
             return play(machine, self._setting, worlds, None)
@@ -234,7 +236,7 @@ class _Search:
         machine, means = parts.into(self._machine), list[float]()
         for cap, before in self._before.items():
             try:
-                found = self.starts.play(machine, cap)
+                found = self.starts.play(machine, cap, self._most_programs(before))
             except ConfigError:  # unlike the machine it came from, it makes the task draw
                 return None
             means.append(found.mean)
@@ -243,6 +245,13 @@ class _Search:
             if found.mean < least or found.ended.sum() < before.ended.sum():
                 return None
         return means[0]
+
+    def _most_programs(self, before: Evaluation) -> int:
+        """If it always ended, what needs far longer ends too late: most candidates never end."""
+        if not before.ended.all():
+            return 0
+        longest = _LONGER * (int(before.programs.max()) + 1)
+        return min(longest, self._machine.episode.most_steps)
 
     def _take(self, steps: list[Change], mean: float) -> None:
         for step in steps:
