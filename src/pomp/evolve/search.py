@@ -22,12 +22,14 @@ _TRIALS = 6  # rounds of an epoch that begin anew, two of each length
 _TRIAL_LENGTHS = (0.3, 1.0, 3.0)
 _STAGES = ((12, 4), (10, 2))  # then rounds in which so many populations take turns; then the best
 _STALE = 10  # rounds without a better machine that end an epoch
+_OVERFIT = 0.03  # a machine that much better on its starts than judged needs more of them
+_MOST_STARTS = 512
 _GROWTH = 0.35  # chance that a round begins with a mode more
 _HEATS = (0.03, 0.1, 0.3, 1.0)  # of the hottest, one per round
 _LENGTHS = (0.3, 0.6, 1.2)  # by the length that is set, one per round
 
 _NEW, _CHOICES, _CHAINS = range(3)  # what a round draws
-_COUNTS = ("round", "epoch", "gained", "evaluated", "programs", "actions")
+_COUNTS = ("round", "epoch", "gained", "starts", "evaluated", "programs", "actions")
 
 
 @dataclass
@@ -61,6 +63,7 @@ class Evolution:
         round: the one that comes next, from 0.
         epoch: the round with which this epoch began.
         gained: the round of this epoch's last success.
+        starts: worlds on which changed machines are played, and `worlds` these.
         populations: of this epoch, the best first.
         hall: the best machines of the epochs before.
         evaluated: machines played in all; `programs` they ran, and `actions` these took.
@@ -73,8 +76,8 @@ class Evolution:
         self.populations: list[Population] = []
         self.hall = Population()
         begin_alike = setting.task.starts is not None and len(setting.list_starts()) == 1
-        few = max(1, config.starts // 4) if begin_alike else config.starts
-        self.worlds = some_starts(setting, few, seed, Purpose.SEARCH)
+        self.starts = max(1, config.starts // 4) if begin_alike else config.starts
+        self.worlds = some_starts(setting, self.starts, seed, Purpose.SEARCH)
         self.judges = some_starts(setting, config.polish, seed, Purpose.VALIDATION)
 
     @property
@@ -89,9 +92,8 @@ class Evolution:
 
     @property
     def is_solved(self) -> bool:
-        """Whether nothing is left to gain but to stop in time."""
-        least = self.setting.task.ceiling - self.config.lateness - 1e-9
-        return bool(self.round) and self.found[0][0] >= least
+        """Whether nothing is left to gain."""
+        return bool(self.round) and self.found[0][0] >= self.setting.task.ceiling - 1e-9
 
     def advance(self, stop: Callable[[], bool]) -> bool:
         """One round; whether it came to its end (if not, it leaves nothing behind).
@@ -122,12 +124,17 @@ class Evolution:
         self.evaluated += annealing.evaluated
         self.programs += annealing.programs
         self.actions += annealing.actions
-        self._take(annealing.best, population, is_trial=is_trial)
+        score = float(self.judge(annealing.best).scores[0])
+        self._take(annealing.best, score, population, is_trial=is_trial)
+        if annealing.best_score - score > _OVERFIT:
+            self.starts = min(2 * self.starts, _MOST_STARTS)
+            self.worlds = some_starts(self.setting, self.starts, self.seed, Purpose.SEARCH)
         return True
 
-    def _take(self, machine: Machines, population: Population, *, is_trial: bool) -> None:
+    def _take(
+        self, machine: Machines, score: float, population: Population, *, is_trial: bool
+    ) -> None:
         """Keep a round's machine, and end the epoch if it gains nothing any more."""
-        score = float(self.judge(machine).scores[0])
         best = self.populations[0].best if self.populations else -np.inf
         population.add(machine, score)
         if is_trial:
@@ -212,6 +219,7 @@ class Evolution:
         """Go on where `to_arrays` was called."""
         for name in _COUNTS:
             setattr(self, name, int(values[name]))
+        self.worlds = some_starts(self.setting, self.starts, self.seed, Purpose.SEARCH)
         self.hall, *self.populations = (
             Population(
                 [Machines.from_named(arrays, f"{number}.{place}.") for place in range(len(scores))],
