@@ -1,5 +1,6 @@
 """Searching whole machines: what a machine earns, how it is changed, and that a search is exact."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,14 @@ from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolve.anneal import Annealing, play_machines
 from pomp.evolve.config import BUDGETS, EvolveConfig
-from pomp.evolve.genome import Machines, change_rules, first_machines, limits_of, walkers
+from pomp.evolve.genome import (
+    Machines,
+    change_rules,
+    first_machines,
+    limits_of,
+    mirror,
+    walkers,
+)
 from pomp.evolve.search import Evolution, Population, some_starts
 from pomp.evolve.texts import to_program_machine
 from pomp.karel.machines import IDLE, SENSORS
@@ -180,6 +188,39 @@ def test_a_new_mode_changes_nothing_until_a_rule_leads_to_it() -> None:
     before, after = (play_machines(setting, one, worlds, COMPASS) for one in (machines, grown))
     assert grown.modes == 3
     assert (before.scores == after.scores).all()
+
+
+def test_twins_take_turns_and_do_what_the_one_did() -> None:
+    setting = find_task("UpNDown").configure()
+    machines, worlds = random_machines(60, 2, seed=11), draw_starts(setting, 4, 0)
+    twins = machines.split(1)
+    before, after = (play_machines(setting, one, worlds, PLAIN) for one in (machines, twins))
+    np.testing.assert_allclose(before.scores, after.scores)
+    assert (before.actions == after.actions).all()
+    repeats = (machines.defaults[:, 1] == 1) & (machines.start == 1)
+    assert repeats.any()
+    assert (twins.defaults[repeats, 1] == 2).all()
+    assert (twins.defaults[repeats, 2] == 1).all()
+
+
+def test_mirrored_modes_exchange_left_and_right() -> None:
+    setting = find_task("UpNDown").configure()
+    machines = random_machines(80, 2, seed=12)
+    turned, chosen = machines.copy(), np.arange(80) % 2 == 0
+    mirror(turned, chosen)
+    exchanged = {"left": "right", "right": "left", "Left": "Right", "Right": "Left"}
+    for row in range(80):
+        before, after = (to_program_machine(setting, one, row) for one in (machines, turned))
+        texts = [
+            f"{one.modes[1]} {[rule.when for rule in one.transition.after[1]]}"
+            for one in (before, after)
+        ]
+        if chosen[row]:
+            texts[0] = re.sub("left|right|Left|Right", lambda m: exchanged[m[0]], texts[0])
+        assert texts[0] == texts[1]
+        assert before.modes[0] == after.modes[0]
+    mirror(turned, chosen)
+    assert all((a == b).all() for a, b in zip(turned.arrays, machines.arrays, strict=True))
 
 
 def test_annealing_visits_programs_within_the_limits_and_never_forgets_the_best() -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pomp._numba import kernel, scalar
 from pomp.dsl.mutation import Limits
-from pomp.dsl.vocabulary import LEAPS
+from pomp.dsl.vocabulary import LEAPS, Perception
 from pomp.evolve.config import EvolveConfig
 from pomp.karel.machines import IDLE, PERCEPTIONS, SENSORS
 from pomp.karel.rules import Compass
@@ -90,6 +90,39 @@ class Machines:
             np.concatenate([defaults, np.zeros((count, 1), np.int8)], axis=1),
             self.start.copy(),
         )
+
+    def split(self, source: int) -> "Machines":
+        """One mode more each, the twin of another: where that led to itself, they take turns."""
+        twins = self.grown(self.programs[:, source])
+        new = self.modes
+        twins.literals[:, new] = twins.literals[:, source]
+        twins.targets[:, new] = twins.targets[:, source]
+        twins.defaults[:, new] = twins.defaults[:, source]
+        for array in (twins.targets, twins.defaults):
+            own = array[:, source]
+            array[:, source] = np.where(own == source, new, own)
+        return twins
+
+
+def mirror(machines: Machines, chosen: NDArray[np.bool_]) -> None:
+    """Exchange left and right in the last mode of the chosen machines and in its rules."""
+    programs, literals = machines.programs[chosen, -1], machines.literals[chosen, -1]
+    machines.programs[chosen, -1] = _OTHER_TOKENS[programs]
+    machines.literals[chosen, -1] = _OTHER_LITERALS[literals]
+
+
+_SIDES = {"turnLeft": "turnRight", "leftIsClear": "rightIsClear"}
+_SIDES |= {right: left for left, right in _SIDES.items()}
+_OTHER_TOKENS = np.array(
+    LEAPS.encode([_SIDES.get(token, token) for token in LEAPS.tokens]), np.uint8
+)
+_LEFT, _RIGHT = int(Perception.LEFT_IS_CLEAR), int(Perception.RIGHT_IS_CLEAR)
+_TO_LEFT, _TO_RIGHT = PERCEPTIONS + int(Compass.LEFT), PERCEPTIONS + int(Compass.RIGHT)
+_OTHER_SENSORS = {_LEFT: _RIGHT, _RIGHT: _LEFT, _TO_LEFT: _TO_RIGHT, _TO_RIGHT: _TO_LEFT}
+_OTHER_LITERALS = np.array(
+    [2 * _OTHER_SENSORS.get(one >> 1, one >> 1) + (one & 1) for one in range(2 * SENSORS)] + [-1],
+    np.int8,
+)  # the last is that of -1: none
 
 
 def first_machines(programs: NDArray[np.uint8]) -> Machines:

@@ -11,7 +11,7 @@ from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolve.anneal import Annealing, Scores, play_machines
 from pomp.evolve.config import BUDGETS, EvolveConfig
-from pomp.evolve.genome import Machines, first_machines, limits_of, walkers
+from pomp.evolve.genome import Machines, first_machines, limits_of, mirror, walkers
 from pomp.karel.world import WorldBatch
 from pomp.streams import Purpose, branch, draw_units, open_streams
 from pomp.tasks.engine import begin, draw_starts
@@ -190,11 +190,15 @@ class Evolution:
         chosen = population.machines[rank].repeat(self.config.chains)
         if chosen.modes == self.config.modes or luck[1] >= _GROWTH:
             return chosen
-        fresh = self._programs(draws)
-        copied = np.arange(len(fresh)) % 2 == 0  # half of the new modes are copies of another
-        source = int(luck[4] * chosen.modes)
-        fresh[copied] = chosen.programs[copied, source]
-        return chosen.grown(fresh)
+        return self._grow(chosen, int(luck[4] * chosen.modes), draws)
+
+    def _grow(self, machines: Machines, source: int, draws: NDArray[np.uint64]) -> Machines:
+        """A mode more: for a third each a new one, the twin of another, and that twin mirrored."""
+        grown, twins = machines.grown(self._programs(draws)), machines.split(source)
+        kind = np.arange(len(machines)) % 3
+        grown.put(kind > 0, twins.take(kind > 0))
+        mirror(grown, kind == 2)
+        return grown
 
     def _programs(self, draws: NDArray[np.uint64]) -> NDArray[np.uint8]:
         config, chains = self.config, np.arange(self.config.chains)
