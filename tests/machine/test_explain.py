@@ -218,7 +218,7 @@ def test_a_mode_that_never_runs_is_said_to(tmp_path, capsys):
 
 
 def test_a_network_is_told_by_frequency(capsys):
-    status, out, _ = run_command(capsys, "explain", "zoo:Snake", "--episodes", 4)
+    status, out, _ = run_command(capsys, "explain", "zoo:Snake/network", "--episodes", 4)
     assert status == 0
     assert "\na network chooses\n" in out
     assert "\nBegins with: mode " in out
