@@ -57,13 +57,7 @@ class Plan:
         """All of it as JSON."""
         return {
             "pomp": __version__,
-            "tasks": {
-                setting.task.name: {
-                    "variant": setting.variant,
-                    "options": {name: str(value) for name, value in setting.options.items()},
-                }
-                for setting in self.settings
-            },
+            "tasks": {setting.task.name: setting.describe() for setting in self.settings},
             "seeds": list(self.seeds),
             "minutes": self.minutes,
             "rounds": self.rounds,

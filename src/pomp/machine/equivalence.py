@@ -16,7 +16,7 @@ from pomp.karel.lanes import DIRECTIONS, SEEN, SENSES
 from pomp.machine.policy import STOP, ProgramMachine
 from pomp.machine.sensors import NOT, holds
 from pomp.machine.text import print_rule
-from pomp.machine.transitions import DecisionList, Rule
+from pomp.machine.transitions import DecisionList, Rule, unreachable
 
 Rules = tuple[Rule, ...]
 
@@ -191,14 +191,7 @@ def _senses_of(condition: str) -> NDArray[np.bool_]:
 
 def _unreached(parts: Parts) -> int | None:
     """The last mode to which no rules lead from the start."""
-    reached, pending = set[int](), list(parts.start)
-    while pending:
-        to = pending.pop().to
-        if to is not None and to not in reached:
-            reached.add(to)
-            pending += parts.after[to]
-    lost = [mode for mode in range(len(parts.names)) if mode not in reached]
-    return lost[-1] if lost else None
+    return max(unreachable(parts.start, parts.after), default=None)
 
 
 def _twins(parts: Parts) -> tuple[int, int] | None:

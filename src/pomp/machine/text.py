@@ -15,7 +15,7 @@ from pomp.folders import write_text
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.policy import STOP, ProgramMachine
 from pomp.machine.text_reader import ARROW, TextReader
-from pomp.machine.transitions import DecisionList, Rule
+from pomp.machine.transitions import DecisionList, Rule, unreachable
 
 LOGGER = logging.getLogger("pomp")
 SUFFIX = ".machine"
@@ -75,13 +75,7 @@ def write_machine(machine: ProgramMachine, path: str | Path) -> None:
 def unreachable_modes(machine: ProgramMachine) -> list[int]:
     """Modes to which no rules lead from the start, whatever is sensed."""
     rules = _rules_of(machine)
-    reached, pending = set[int](), list(rules.start)
-    while pending:
-        to = pending.pop().to
-        if to is not None and to not in reached:
-            reached.add(to)
-            pending += rules.after[to]
-    return [number for number in range(len(machine.modes)) if number not in reached]
+    return unreachable(rules.start, rules.after)
 
 
 def print_machine(machine: ProgramMachine) -> str:

@@ -76,6 +76,17 @@ class Rule:
         return {"when": list(self.when), "to": END if self.to is None else self.to}
 
 
+def unreachable(start: Sequence[Rule], after: Sequence[Sequence[Rule]]) -> list[int]:
+    """Modes to which no rules lead from the start, whatever is sensed."""
+    reached, pending = set[int](), list(start)
+    while pending:
+        to = pending.pop().to
+        if to is not None and to not in reached:
+            reached.add(to)
+            pending += after[to]
+    return [mode for mode in range(len(after)) if mode not in reached]
+
+
 @dataclass(frozen=True)
 class DecisionList:
     """For every last mode (and the start) a list of rules; the first that holds decides.

@@ -135,8 +135,7 @@ def _in_lines(result: dict[str, Any]) -> str:
 
 
 def _describe(job: Job) -> dict[str, Any]:
-    options = {name: str(value) for name, value in job.setting.options.items()}
-    return {"variant": job.setting.variant, "options": options, **to_json(job.config)}
+    return {**job.setting.describe(), **to_json(job.config)}
 
 
 def read_modes(path: Path) -> dict[str, Any]:

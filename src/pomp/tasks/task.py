@@ -242,6 +242,11 @@ class Setting:
         shape = (self.height, self.width, rules.cap, rules.value, self.scale)
         return np.array([*offsets, *shape, *money, whole, *rules.own], np.int64)
 
+    def describe(self) -> dict[str, Any]:
+        """Its variant and options as JSON, for the configs of runs."""
+        options = {name: str(value) for name, value in self.options.items()}
+        return {"variant": self.variant, "options": options}
+
     def list_starts(self) -> list[Start]:
         """Every start with its probability.
 

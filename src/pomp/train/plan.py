@@ -58,13 +58,7 @@ class Plan:
     def describe(self) -> dict[str, Any]:
         """All of it as JSON, for the folder's config."""
         return {
-            "tasks": {
-                setting.task.name: {
-                    "variant": setting.variant,
-                    "options": {name: str(value) for name, value in setting.options.items()},
-                }
-                for setting in self.settings
-            },
+            "tasks": {setting.task.name: setting.describe() for setting in self.settings},
             "seeds": list(self.seeds),
             "preset": self.preset,
             "search": [to_json(config) for config in self.searches],
