@@ -10,13 +10,15 @@ from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolve.anneal import Annealing, play_machines
-from pomp.evolve.config import BUDGETS, EvolveConfig
+from pomp.evolve.config import BUDGETS, INTERRUPTED, EvolveConfig
 from pomp.evolve.genome import (
     Machines,
     change_rules,
+    divide,
     first_machines,
     limits_of,
     mirror,
+    reflect,
     walkers,
 )
 from pomp.evolve.search import Evolution, Population, some_starts
@@ -29,7 +31,7 @@ from pomp.tasks.catalog import find_task
 from pomp.tasks.engine import draw_starts
 
 COMPASS = EvolveConfig(sensors="compass", chains=24, tokens=40)
-PLAIN = replace(COMPASS, patience=0, penalty=0.0, lateness=0.0)
+PLAIN = replace(COMPASS, patience=0, penalty=0.0, lateness=0.0, fragility=0.0)
 
 
 def random_machines(count: int, modes: int, seed: int, config: EvolveConfig = COMPASS) -> Machines:
@@ -104,6 +106,19 @@ def test_an_episode_counts_with_the_least_of_the_budgets_less_the_difference() -
     np.testing.assert_allclose(found.scores, expected, atol=1e-12)
     spread = np.ptp([np.mean(single[budget], axis=0) for budget in BUDGETS], axis=0)
     assert (spread > 0).any()  # some of them do depend on it
+
+
+def test_what_is_lost_by_interruptions_counts_a_little() -> None:
+    setting = find_task("Farmer").configure()
+    machines, worlds = random_machines(64, 2, seed=1), draw_starts(setting, 1, 0)
+    usual, brief = (
+        play_machines(setting, machines, worlds, PLAIN, budgets=(budget,)).scores
+        for budget in (220, INTERRUPTED)
+    )
+    fragile = replace(PLAIN, fragility=0.25)
+    found = play_machines(setting, machines, worlds, fragile, budgets=(220,)).scores
+    np.testing.assert_allclose(found, usual - 0.25 * np.maximum(usual - brief, 0), atol=1e-12)
+    assert (found < usual).any()
 
 
 def test_a_machine_that_runs_forever_pays_the_penalty_once_a_world() -> None:
@@ -223,14 +238,66 @@ def test_mirrored_modes_exchange_left_and_right() -> None:
     assert all((a == b).all() for a, b in zip(turned.arrays, machines.arrays, strict=True))
 
 
+def test_a_mirrored_pair_stays_one() -> None:
+    setting = find_task("Farmer").configure()
+    worlds, config = some_starts(setting, 4, 0, Purpose.SEARCH), config_of()
+    machines = random_machines(8, 1, seed=13, config=config).split(0)
+    reflect(machines)
+    run = Annealing(
+        setting,
+        worlds,
+        machines.copy(),
+        np.uint64(3),
+        config,
+        heat=1.0,
+        length=1.0,
+        is_mirrored=True,
+    )
+    while not run.is_finished:
+        run.step()
+    assert (run.machines.programs != machines.programs).any()
+    again = run.machines.copy()
+    reflect(again)
+    assert all((a == b).all() for a, b in zip(again.arrays, run.machines.arrays, strict=True))
+    mirror(again, np.ones(8, np.bool_))  # the image of an image is the thing itself
+    assert (again.programs[:, 1] == again.programs[:, 0]).all()
+    assert (again.literals[:, 1] == again.literals[:, 0]).all()
+    turned = np.array([1, 0, 2, -1])  # where one repeats itself or stops, so does the other
+    assert (turned[again.targets[:, 1]] == again.targets[:, 0]).all()
+    assert (turned[again.defaults[:, 1]] == again.defaults[:, 0]).all()
+
+
+def test_a_divided_mode_does_what_it_did() -> None:
+    setting = find_task("UpNDown").configure()
+    machines, worlds = random_machines(300, 2, seed=14), draw_starts(setting, 4, 0)
+    asks = (machines.literals >> 1 == IDLE).any(axis=(1, 2, 3))  # a part may be idle
+    loops = (machines.programs == LEAPS.encode(["WHILE"])[0]).any(axis=(1, 2))  # or cut short
+    machines = machines.take(~asks & ~loops)
+    parts = divide(machines, 0)
+    lengths = [(one != LEAPS.pad).sum(axis=1) for one in parts.programs.transpose(1, 0, 2)]
+    whole = (machines.programs[:, 0] != LEAPS.pad).sum(axis=1)
+    is_divided = lengths[0] + lengths[2] - 4 == whole  # DEF run m( m)
+    is_twin = (parts.programs[:, 0] == parts.programs[:, 2]).all(axis=1) & (lengths[0] == whole)
+    assert (is_divided ^ is_twin).all()
+    assert is_divided.sum() > 10
+    assert (parts.defaults[is_divided, 0] == 2).all()
+    assert (parts.targets[is_divided, 0] == -1).all()
+    most = {"budgets": (100_000,)}
+    before, after = (
+        play_machines(setting, one, worlds, PLAIN, **most) for one in (machines, parts)
+    )
+    ended = before.programs < 1000  # others meet the limit of programs earlier
+    assert ended.sum() > 10
+    np.testing.assert_allclose(before.scores[ended], after.scores[ended])
+    assert (before.actions[ended] == after.actions[ended]).all()
+
+
 def test_annealing_visits_programs_within_the_limits_and_never_forgets_the_best() -> None:
     setting = find_task("FourCorner").configure()
     worlds = some_starts(setting, 4, 0, Purpose.SEARCH)
     config = config_of(tokens=20)
     machines = random_machines(8, 2, seed=9, config=config)
-    run = Annealing(
-        setting, worlds, machines, np.uint64(5), config, hot=config.hot, length=config.length
-    )
+    run = Annealing(setting, worlds, machines, np.uint64(5), config, heat=1.0, length=1.0)
     best = run.best_score
     while not run.is_finished:
         run.step()
@@ -303,10 +370,10 @@ def test_the_same_search_twice_and_after_a_restore() -> None:
 def test_an_epoch_that_gains_nothing_ends_and_its_best_machine_stays() -> None:
     evolution = Evolution(find_task("Farmer").configure(), 0, config_of(length=2, chains=2))
     best = list[float]()
-    while not evolution.hall.scores and evolution.round < 120:
+    while evolution.epoch == 0 and evolution.round < 120:
         evolution.advance(lambda: False)
-        best.append(evolution.found[0][0])
-    assert evolution.hall.scores, "no epoch ended in 120 rounds"
+        best.append(evolution.hall.best)
+    assert evolution.epoch == evolution.round, "no epoch ended in 120 rounds"
     assert best == sorted(best)
     assert evolution.populations == []
     evolution.advance(lambda: False)

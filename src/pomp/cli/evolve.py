@@ -149,8 +149,8 @@ def search_machine(one: "EvolutionRun", stop: Stop, label: str = "") -> bool:
         rate = f"{evolution.evaluated / max(one.spent, 1e-9):,.0f} machines/s"
         if not evolution.round:
             return rate
-        score, machine = evolution.found[0]
-        return f"{rate}, round {evolution.round}: {score:.4f} with {machine.modes} modes"
+        best, modes = evolution.hall.best, evolution.hall.machines[0].modes
+        return f"{rate}, round {evolution.round}: {best:.4f} with {modes} modes"
 
     def is_stopped() -> bool:
         progress.share(0, one.share, note)

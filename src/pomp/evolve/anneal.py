@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from pomp._numba import launch, parts_for
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.mutation import propose_programs
-from pomp.evolve.config import BUDGETS, EvolveConfig
-from pomp.evolve.genome import Machines, change_rules, limits_of
+from pomp.evolve.config import BUDGETS, INTERRUPTED, EvolveConfig
+from pomp.evolve.genome import Machines, change_rules, limits_of, reflect
 from pomp.karel.world import WorldBatch
 from pomp.machine.config import EpisodeConfig
 from pomp.streams import branch
@@ -41,16 +41,30 @@ def play_machines(
     thresholds: NDArray[np.float64] | None = None,
     *,
     budgets: Sequence[int] = BUDGETS,
+    to_the_end: bool = False,
     threads: int | None = None,
 ) -> Scores:
     """Play machines on the same worlds; those that cannot reach their threshold are given up.
 
     An episode counts with the least of what it earns under several `budgets` of calls, minus the
-    difference to the most, so that nothing that depends on one of them pays.
+    difference to the most, so that nothing that depends on one of them pays, and minus a share of
+    what is lost if programs are interrupted much earlier.
+
+    Args:
+        setting: the task.
+        machines: C of them.
+        worlds: where they play.
+        config: what counts, and when a machine is stuck.
+        thresholds: `[C]`; None: all are played to the last world.
+        budgets: calls that a program may spend.
+        to_the_end: a stuck machine goes on nevertheless, as it will when it is used.
+        threads: None: one per core.
     """
     count, length = len(machines), machines.programs.shape[2]
     code = compile_ids(machines.programs.reshape(-1, length))
-    limits = np.array(sorted(budgets), np.int64)
+    limits = np.array([INTERRUPTED, *sorted(budgets)], np.int64)
+    patience = np.full(len(limits), 0 if to_the_end else config.patience, np.int64)
+    patience[0] = config.patience
     found = Scores(
         np.zeros(count), np.zeros(count, np.int32), np.zeros(count, np.int32),
         np.zeros(count, np.int64), np.zeros(count, np.int64),
@@ -62,7 +76,7 @@ def play_machines(
     def run_part(part: int) -> None:
         run_machines(
             part, parts, code.instructions, machines.literals, machines.targets, machines.defaults,
-            machines.start, MOST_STEPS * setting.scale, config.patience, limits,
+            machines.start, MOST_STEPS * setting.scale, patience, limits, config.fragility,
             float(setting.task.ceiling), config.penalty, config.lateness, least, setting.rules,
             *worlds.arrays, found.scores, found.played, found.stuck, found.programs, found.actions,
             np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
@@ -85,10 +99,11 @@ class Annealing:
 
     def __init__(
         self, setting: Setting, worlds: WorldBatch, machines: Machines, stream: np.uint64,
-        config: EvolveConfig, *, hot: float, length: int,
+        config: EvolveConfig, *, heat: float, length: float, is_mirrored: bool = False,
     ) -> None:  # fmt: skip
         self.setting, self.worlds, self.machines, self.config = setting, worlds, machines, config
-        self.hot, self.length = hot, length
+        self.hot, self.is_mirrored = config.hot * heat, is_mirrored
+        self._most_changes, self._most_actions = config.length * length, config.actions * length
         chains = np.arange(len(machines))
         root = np.atleast_1d(stream)
         self._changes = branch(branch(root, _PROGRAMS), chains)
@@ -105,12 +120,13 @@ class Annealing:
     @property
     def share(self) -> float:
         """How far it is, from 0 to 1: by changes or by actions, whichever are spent first."""
-        return min(1.0, max(self.iteration / self.length, self.actions / self.config.actions))
+        changed, acted = self.iteration / self._most_changes, self.actions / self._most_actions
+        return min(1.0, max(changed, acted))
 
     @property
     def is_finished(self) -> bool:
-        """Whether it is cold."""
-        return self.share >= 1.0
+        """Whether it is cold, or nothing is left to gain."""
+        return self.share >= 1.0 or self.best_score >= self.setting.task.ceiling - 1e-9
 
     def step(self) -> None:
         """One change of every chain."""
@@ -138,7 +154,8 @@ class Annealing:
     def _change(self, draws: NDArray[np.uint64]) -> Machines:
         """Another program in a mode, another rule, or both."""
         kinds = branch(draws, 1) % np.uint64(100)
-        which = (branch(draws, 2) % np.uint64(self.machines.modes)).astype(np.int64)
+        modes = 1 if self.is_mirrored else self.machines.modes
+        which = (branch(draws, 2) % np.uint64(modes)).astype(np.int64)
         new, rows = self.machines.copy(), np.arange(len(self.machines))
         programs = new.programs[rows, which]
         none = np.zeros(len(rows), np.bool_)
@@ -150,4 +167,6 @@ class Annealing:
         change_rules(
             is_rule, has_compass, self._rules, new.literals, new.targets, new.defaults, new.start
         )
+        if self.is_mirrored:
+            reflect(new)
         return new

@@ -10,6 +10,8 @@ Sensors = Literal["perceptions", "compass"]
 
 BUDGETS = (200, 220, 240)
 """Calls that a program may spend; a machine must earn the same under all of them."""
+INTERRUPTED = 60
+"""Calls after which programs are cut short to see whether their machine goes on all the same."""
 WITHIN = 0.02
 """How much returns under the budgets may differ."""
 
@@ -37,14 +39,17 @@ class EvolveConfig:
     """What a stuck episode costs."""
     lateness: float = 0.002
     """What it costs if a machine does not stop though the task is done."""
+    fragility: float = 0.05
+    """Share of what is lost if programs are interrupted that counts against a machine: one whose
+    modes can be taken up again also does well where they have more to do."""
     hot: float = 0.03
     """Temperature at the start of a fresh machine's annealing, in units of the return."""
     cold: float = 0.0003
     """Temperature at the end of every annealing."""
-    length: int = 1000
+    length: int = 20_000
     """Changes in a round; rounds have from 0.3 to 3 times as many."""
     actions: int = 400_000_000
-    """Actions after which a round is over, however few its changes were."""
+    """Actions after which a round is over, however few its changes were; by the same factor."""
 
     def __post_init__(self) -> None:
         check_choices(self, sensors=Sensors)
@@ -54,6 +59,7 @@ class EvolveConfig:
             self,
             penalty=(0.0, 1e6),
             lateness=(0.0, 1e6),
+            fragility=(0.0, 1.0),
             hot=(1e-9, 1e3),
             cold=(1e-9, 1e3),
             length=(1, MOST),

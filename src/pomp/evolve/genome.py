@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from pomp._numba import kernel, scalar
 from pomp.dsl.mutation import Limits
+from pomp.dsl.parser import parse_tokens
+from pomp.dsl.syntax import Program, tokens_of
 from pomp.dsl.vocabulary import LEAPS, Perception
 from pomp.evolve.config import EvolveConfig
 from pomp.karel.machines import IDLE, PERCEPTIONS, SENSORS
@@ -104,6 +106,26 @@ class Machines:
         return twins
 
 
+def divide(machines: Machines, source: int) -> Machines:
+    """One mode more each: it has what follows a mode's first statements, and comes after it.
+
+    Rows divide it at different places; a mode of one statement gets a twin instead.
+    """
+    parts = machines.split(source)
+    for row, ids in enumerate(machines.programs[:, source]):
+        body = parse_tokens(LEAPS.decode(ids)).body
+        if len(body) == 1:
+            continue
+        cut = 1 + row % (len(body) - 1)
+        for mode, statements in ((source, body[:cut]), (-1, body[cut:])):
+            tokens = LEAPS.encode(tokens_of(Program(statements)))
+            parts.programs[row, mode] = LEAPS.pad
+            parts.programs[row, mode, : len(tokens)] = tokens
+        parts.targets[row, source] = -1
+        parts.defaults[row, source] = machines.modes
+    return parts
+
+
 def mirror(machines: Machines, chosen: NDArray[np.bool_]) -> None:
     """Exchange left and right in the last mode of the chosen machines and in its rules."""
     programs, literals = machines.programs[chosen, -1], machines.literals[chosen, -1]
@@ -123,6 +145,15 @@ _OTHER_LITERALS = np.array(
     [2 * _OTHER_SENSORS.get(one >> 1, one >> 1) + (one & 1) for one in range(2 * SENSORS)] + [-1],
     np.int8,
 )  # the last is that of -1: none
+_OTHER_MODES = np.array([1, 0, 2, -1], np.int8)  # of two; 2: stop
+
+
+def reflect(machines: Machines) -> None:
+    """Make the second of two modes the mirror image of the first: they lead to each other."""
+    machines.programs[:, 1] = _OTHER_TOKENS[machines.programs[:, 0]]
+    machines.literals[:, 1] = _OTHER_LITERALS[machines.literals[:, 0]]
+    machines.targets[:, 1] = _OTHER_MODES[machines.targets[:, 0]]
+    machines.defaults[:, 1] = _OTHER_MODES[machines.defaults[:, 0]]
 
 
 def first_machines(programs: NDArray[np.uint8]) -> Machines:

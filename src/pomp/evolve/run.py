@@ -134,15 +134,15 @@ class EvolutionRun:
 
         if not evolution.advance(is_over):
             return False
-        score, machine = evolution.found[0]
+        hall = evolution.hall
         self.records.append(
             {
                 "round": evolution.round,
                 "evaluated": evolution.evaluated,
                 "programs": evolution.programs,
                 "actions": evolution.actions,
-                "score": score,
-                "modes": machine.modes,
+                "score": hall.best,
+                "modes": hall.machines[0].modes,
             }
         )
         arrays, values = evolution.to_arrays()
@@ -198,7 +198,8 @@ class EvolutionRun:
 
     def _choose(self) -> tuple[ProgramMachine, float]:
         """The best machine whose return does not depend on the budget, if there is one."""
-        found = self.evolution.found
+        hall = self.evolution.hall
+        found = list(zip(hall.scores, hall.machines, strict=True))
         robust = (pair for pair in found if is_within(self.evolution.judge_by_budget(pair[1])))
         score, machine = next(robust, found[0])
         return to_program_machine(self.setting, machine), score

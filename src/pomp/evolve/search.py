@@ -11,7 +11,15 @@ from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolve.anneal import Annealing, Scores, play_machines
 from pomp.evolve.config import BUDGETS, EvolveConfig
-from pomp.evolve.genome import Machines, first_machines, limits_of, mirror, walkers
+from pomp.evolve.genome import (
+    Machines,
+    divide,
+    first_machines,
+    limits_of,
+    mirror,
+    reflect,
+    walkers,
+)
 from pomp.karel.world import WorldBatch
 from pomp.streams import Purpose, branch, draw_units, open_streams
 from pomp.tasks.engine import begin, draw_starts
@@ -19,10 +27,10 @@ from pomp.tasks.task import Setting
 
 _KEPT = 4  # machines of a population, and epochs whose best machines are remembered
 _TRIALS = 6  # rounds of an epoch that begin anew, two of each length
-_TRIAL_LENGTHS = (0.3, 1.0, 3.0)
+_TRIAL_LENGTHS = (0.5, 1.0, 2.0)
 _STAGES = ((12, 4), (10, 2))  # then rounds in which so many populations take turns; then the best
 _STALE = 10  # rounds without a better machine that end an epoch
-_OVERFIT = 0.03  # a machine that much better on its starts than judged needs more of them
+_OVERFIT = 0.03  # a machine that much better on its starts than on others needs more of them
 _MOST_STARTS = 512
 _GROWTH = 0.35  # chance that a round begins with a mode more
 _HEATS = (0.03, 0.1, 0.3, 1.0)  # of the hottest, one per round
@@ -42,7 +50,7 @@ class Population:
     @property
     def best(self) -> float:
         """Of its scores."""
-        return self.scores[0]
+        return self.scores[0] if self.scores else -np.inf
 
     def add(self, machine: Machines, score: float) -> None:
         """Keep a machine if it is one of the best."""
@@ -64,8 +72,8 @@ class Evolution:
         epoch: the round with which this epoch began.
         gained: the round of this epoch's last success.
         starts: worlds on which changed machines are played, and `worlds` these.
-        populations: of this epoch, the best first.
-        hall: the best machines of the epochs before.
+        populations: of this epoch, the best first, by their fitness on the starts that judge.
+        hall: the best machines so far, by what they earn there to the very end.
         evaluated: machines played in all; `programs` they ran, and `actions` these took.
     """
 
@@ -81,19 +89,9 @@ class Evolution:
         self.judges = some_starts(setting, config.polish, seed, Purpose.VALIDATION)
 
     @property
-    def found(self) -> list[tuple[float, Machines]]:
-        """The best machines so far with their scores on the starts that judge, best first."""
-        pairs = [
-            (score, machine)
-            for population in (*self.populations, self.hall)
-            for score, machine in zip(population.scores, population.machines, strict=True)
-        ]
-        return sorted(pairs, key=lambda pair: -pair[0])
-
-    @property
     def is_solved(self) -> bool:
         """Whether nothing is left to gain."""
-        return bool(self.round) and self.found[0][0] >= self.setting.task.ceiling - 1e-9
+        return self.hall.best >= self.setting.task.ceiling - 1e-9
 
     def advance(self, stop: Callable[[], bool]) -> bool:
         """One round; whether it came to its end (if not, it leaves nothing behind).
@@ -106,8 +104,10 @@ class Evolution:
         place = self.round - self.epoch
         is_trial = place < _TRIALS
         population = Population() if is_trial else self._choose()
+        is_mirrored = False
         if is_trial:
-            machines, heat, length = self._begin(draws), 1.0, _TRIAL_LENGTHS[place // 2]
+            machines, is_mirrored = self._begin(place, draws)
+            heat, length = 1.0, _TRIAL_LENGTHS[place // 2]
         else:
             machines = self._go_on(population, luck, draws)
             heat = _HEATS[int(luck[2] * len(_HEATS))]
@@ -115,7 +115,7 @@ class Evolution:
         config = self.config
         annealing = Annealing(
             self.setting, self.worlds, machines, branch(draws, _CHAINS)[0], config,
-            hot=config.hot * heat, length=max(1, round(config.length * length)),
+            heat=heat, length=length, is_mirrored=is_mirrored,
         )  # fmt: skip
         while not annealing.is_finished:
             if stop():
@@ -124,48 +124,46 @@ class Evolution:
         self.evaluated += annealing.evaluated
         self.programs += annealing.programs
         self.actions += annealing.actions
-        score = float(self.judge(annealing.best).scores[0])
-        self._take(annealing.best, score, population, is_trial=is_trial)
-        if annealing.best_score - score > _OVERFIT:
-            self.starts = min(2 * self.starts, _MOST_STARTS)
-            self.worlds = some_starts(self.setting, self.starts, self.seed, Purpose.SEARCH)
+        self._take(annealing.best, annealing.best_score, population, is_trial=is_trial)
         return True
 
     def _take(
-        self, machine: Machines, score: float, population: Population, *, is_trial: bool
+        self, machine: Machines, found: float, population: Population, *, is_trial: bool
     ) -> None:
         """Keep a round's machine, and end the epoch if it gains nothing any more."""
         best = self.populations[0].best if self.populations else -np.inf
-        population.add(machine, score)
+        fitness = float(play_machines(self.setting, machine, self.judges, self.config).scores[0])
+        population.add(machine, fitness)
+        self.hall.add(machine, float(self.judge(machine).scores[0]))
         if is_trial:
             self.populations.append(population)
         self.populations.sort(key=lambda one: -one.best)
-        if score > best:
+        if fitness > best:
             self.gained = self.round
+        if found - fitness > _OVERFIT:
+            self.starts = min(2 * self.starts, _MOST_STARTS)
+            self.worlds = some_starts(self.setting, self.starts, self.seed, Purpose.SEARCH)
         self.round += 1
         if self.round - self.epoch > _TRIALS + sum(count for count, _ in _STAGES) and (
             self.round - self.gained > _STALE
         ):
-            top = self.populations[0]
-            self.hall.add(top.machines[0], top.best)
             self.populations, self.epoch, self.gained = [], self.round, self.round
 
     def judge(self, machines: Machines) -> Scores:
-        """What machines earn on the starts that decide which is best, each to its very end."""
-        patient = replace(self.config, patience=0)
-        return play_machines(self.setting, machines, self.judges, patient)
+        """What machines earn on the starts that judge, each to its very end."""
+        return play_machines(self.setting, machines, self.judges, self.config, to_the_end=True)
 
     def judge_by_budget(self, machine: Machines) -> dict[int, float]:
         """What a machine earns there by the calls that a program may spend."""
-        plain = replace(self.config, patience=0, penalty=0.0, lateness=0.0)
-        return {
-            budget: float(
-                play_machines(self.setting, machine, self.judges, plain, budgets=(budget,)).scores[
-                    0
-                ]
+        plain = replace(self.config, penalty=0.0, lateness=0.0, fragility=0.0)
+
+        def judge(budget: int) -> float:
+            found = play_machines(
+                self.setting, machine, self.judges, plain, budgets=(budget,), to_the_end=True
             )
-            for budget in BUDGETS
-        }
+            return float(found.scores[0])
+
+        return {budget: judge(budget) for budget in BUDGETS}
 
     def _choose(self) -> Population:
         """Populations take turns; of fewer and fewer."""
@@ -177,10 +175,17 @@ class Evolution:
             place -= rounds
         return self.populations[place % count]
 
-    def _begin(self, draws: NDArray[np.uint64]) -> Machines:
-        if self.config.sensors == "compass" and (self.round - self.epoch) % 2 == 0:
-            return walkers(self.config)
-        return first_machines(self._programs(draws))
+    def _begin(self, place: int, draws: NDArray[np.uint64]) -> tuple[Machines, bool]:
+        """Chains of an epoch's trial, and whether they stay their own mirror images."""
+        kinds = 3 if self.config.sensors == "compass" else 2
+        if place % kinds == 2:
+            return walkers(self.config), False
+        machines = first_machines(self._programs(draws))
+        if place % kinds == 0:
+            return machines, False
+        pairs = machines.split(0)
+        reflect(pairs)
+        return pairs, True
 
     def _go_on(
         self, population: Population, luck: NDArray[np.float64], draws: NDArray[np.uint64]
@@ -193,11 +198,12 @@ class Evolution:
         return self._grow(chosen, int(luck[4] * chosen.modes), draws)
 
     def _grow(self, machines: Machines, source: int, draws: NDArray[np.uint64]) -> Machines:
-        """A mode more: for a third each a new one, the twin of another, and that twin mirrored."""
+        """A mode more, by chain: a new one, the twin of another, its mirror image, or its end."""
         grown, twins = machines.grown(self._programs(draws)), machines.split(source)
-        kind = np.arange(len(machines)) % 3
+        kind = np.arange(len(machines)) % 4
         grown.put(kind > 0, twins.take(kind > 0))
         mirror(grown, kind == 2)
+        grown.put(kind == 3, divide(machines.take(kind == 3), source))
         return grown
 
     def _programs(self, draws: NDArray[np.uint64]) -> NDArray[np.uint8]:

@@ -118,15 +118,15 @@ def take_modes(
 @kernel
 def run_machines(
     part, parts, code, literals, targets, defaults, start, most, patience, limits,
-    ceiling, penalty, lateness, thresholds, rules, cells, pose, memory, stream,
+    fragility, ceiling, penalty, lateness, thresholds, rules, cells, pose, memory, stream,
     scores, played, stuck, programs, actions,
     lane_cells, lane_memory, lane_stream, counters, outcome,
 ):  # fmt: skip
     """What machines earn on the same worlds; one that cannot reach its threshold is given up.
 
-    An episode counts with the least of what it earns under the limits, minus the difference to the
-    most. They can differ only where the least limit cuts a program short; else one episode tells
-    all.
+    An episode counts with the least of what it earns under the limits but the first, minus the
+    difference to the most, minus a share of what is lost under the first. They can differ only
+    where a limit cuts a program short; else one episode tells all.
 
     Args:
         part: machines `part`, `part + parts`, ... are played.
@@ -137,8 +137,9 @@ def run_machines(
         defaults: `[C, K]` int8.
         start: `[C]` int8.
         most: see `run_machine`, as for `patience`.
-        patience: see `most`.
+        patience: `[M]` int64, by limit; see `most`.
         limits: `[M]` int64, rising: calls that a program may spend.
+        fragility: the share of what is lost under the first limit; 0: it is not tried.
         ceiling: the most an episode can be worth.
         penalty: for an episode that is stuck.
         lateness: what it costs if the machine does not stop though the task is done.
@@ -164,28 +165,33 @@ def run_machines(
         total, world = 0.0, 0
         stuck[machine], programs[machine], actions[machine] = 0, 0, 0
         while world < worlds:
-            least, most_earned, attempt, is_stuck = ceiling, -np.inf, 0, False
+            least, most_earned, interrupted, is_stuck = ceiling, -np.inf, ceiling, False
+            attempt = 0 if fragility > 0 else 1
             while attempt < len(limits):
                 copy_row(cells[world], lane_cells)
                 copy_row(memory[world], lane_memory)
                 lane_stream[0] = stream[world]
                 ending = run_machine(
                     step, code, machine * modes, literals[machine], targets[machine],
-                    defaults[machine], start[machine], most, patience,
+                    defaults[machine], start[machine], most, patience[attempt],
                     limits[attempt], rules, lane_cells, np.int64(pose[world]), lane_memory,
                     lane_stream, counters, outcome,
                 )  # fmt: skip
                 found = value(lane_memory, rules)
                 if ending & STUCK:
                     found -= penalty
-                    is_stuck = True
                 elif ending & LATE:
                     found -= lateness
-                least, most_earned = min(least, found), max(most_earned, found)
                 programs[machine] += ending >> PROGRAMS_SHIFT
                 actions[machine] += lane_memory[ACTIONS] - memory[world, ACTIONS]
+                if attempt == 0 and ending & CUT:
+                    interrupted = found
+                else:
+                    least, most_earned = min(least, found), max(most_earned, found)
+                    is_stuck = is_stuck or ending & STUCK != 0
                 attempt = attempt + 1 if ending & CUT else len(limits)
-            total += 2 * least - most_earned
+            earned = 2 * least - most_earned
+            total += earned - fragility * max(0.0, earned - interrupted)
             stuck[machine] += is_stuck
             world += 1
             if total + (worlds - world) * ceiling < thresholds[machine] * worlds:
