@@ -40,8 +40,8 @@ class EvolveConfig:
     lateness: float = 0.002
     """What it costs if a machine does not stop though the task is done."""
     fragility: float = 0.05
-    """Share of what is lost if programs are interrupted that counts against a machine: one whose
-    modes can be taken up again also does well where they have more to do."""
+    """Share of what is lost if programs are interrupted that counts against a machine of a task
+    with longer horizons: one whose modes can be taken up again does well where they do more."""
     hot: float = 0.03
     """Temperature at the start of a fresh machine's annealing, in units of the return."""
     cold: float = 0.0003

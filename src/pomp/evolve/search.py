@@ -30,8 +30,8 @@ _TRIALS = 6  # rounds of an epoch that begin anew, two of each length
 _TRIAL_LENGTHS = (0.5, 1.0, 2.0)
 _STAGES = ((12, 4), (10, 2))  # then rounds in which so many populations take turns; then the best
 _STALE = 10  # rounds without a better machine that end an epoch
-_OVERFIT = 0.03  # a machine that much better on its starts than on others needs more of them
-_MOST_STARTS = 512
+_OVERFIT = 0.03  # an epoch whose machines are that much better on its starts gets more of them
+_MOST_STARTS = 64
 _GROWTH = 0.35  # chance that a round begins with a mode more
 _HEATS = (0.03, 0.1, 0.3, 1.0)  # of the hottest, one per round
 _LENGTHS = (0.3, 0.6, 1.2)  # by the length that is set, one per round
@@ -78,15 +78,26 @@ class Evolution:
     """
 
     def __init__(self, setting: Setting, seed: int, config: EvolveConfig) -> None:
-        self.setting, self.seed, self.config = setting, seed, config
+        can_grow = len(setting.task.scales) > 1  # else nothing is gained by modes that can go on
+        self.config = config if can_grow else replace(config, fragility=0.0)
+        self.setting, self.seed = setting, seed
         self.round, self.evaluated, self.programs, self.actions = 0, 0, 0, 0
         self.epoch, self.gained = 0, 0
         self.populations: list[Population] = []
         self.hall = Population()
-        begin_alike = setting.task.starts is not None and len(setting.list_starts()) == 1
-        self.starts = max(1, config.starts // 4) if begin_alike else config.starts
-        self.worlds = some_starts(setting, self.starts, seed, Purpose.SEARCH)
+        self._play_on(self.first_starts)
         self.judges = some_starts(setting, config.polish, seed, Purpose.VALIDATION)
+
+    @property
+    def first_starts(self) -> int:
+        """Worlds with which an epoch begins."""
+        task, starts = self.setting.task, self.config.starts
+        begin_alike = task.starts is not None and len(self.setting.list_starts()) == 1
+        return max(1, starts // 4) if begin_alike else starts
+
+    def _play_on(self, starts: int) -> None:
+        self.starts = starts
+        self.worlds = some_starts(self.setting, starts, self.seed, Purpose.SEARCH)
 
     @property
     def is_solved(self) -> bool:
@@ -137,17 +148,17 @@ class Evolution:
         self.hall.add(machine, float(self.judge(machine).scores[0]))
         if is_trial:
             self.populations.append(population)
+        elif found - fitness > _OVERFIT and self.starts < _MOST_STARTS:
+            self._play_on(2 * self.starts)
         self.populations.sort(key=lambda one: -one.best)
         if fitness > best:
             self.gained = self.round
-        if found - fitness > _OVERFIT:
-            self.starts = min(2 * self.starts, _MOST_STARTS)
-            self.worlds = some_starts(self.setting, self.starts, self.seed, Purpose.SEARCH)
         self.round += 1
         if self.round - self.epoch > _TRIALS + sum(count for count, _ in _STAGES) and (
             self.round - self.gained > _STALE
         ):
             self.populations, self.epoch, self.gained = [], self.round, self.round
+            self._play_on(self.first_starts)
 
     def judge(self, machines: Machines) -> Scores:
         """What machines earn on the starts that judge, each to its very end."""
@@ -229,7 +240,7 @@ class Evolution:
         """Go on where `to_arrays` was called."""
         for name in _COUNTS:
             setattr(self, name, int(values[name]))
-        self.worlds = some_starts(self.setting, self.starts, self.seed, Purpose.SEARCH)
+        self._play_on(self.starts)
         self.hall, *self.populations = (
             Population(
                 [Machines.from_named(arrays, f"{number}.{place}.") for place in range(len(scores))],
