@@ -1,10 +1,12 @@
 """Trainings as a user runs them: all stages, the same bytes however they are cut, nothing lost."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,7 @@ from pomp.machine.text import read_machine
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.machine.zoo import add_to_zoo, find_machine
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "machines"
 MODES = (
     "DEF run m( turnLeft move turnRight move m)\n"
     "DEF run m( WHILE c( frontIsClear c) w( move w) turnRight turnRight m)\n"
@@ -151,6 +154,32 @@ def test_text_machines_alone_need_no_network(capsys, tmp_path):
         assert (machine.modes, machine.transition) == (evolved.modes, evolved.transition)
         assert machine.sensors == "perceptions only"
     assert not list(folder.glob("ensemble*"))
+
+
+def test_machines_found_before_compete_with_networks_on_their_modes(capsys, tmp_path):
+    folder, before = tmp_path / "run", tmp_path / "before"
+    file = before / "UpNDown" / "seed0" / "UpNDown.machine"
+    file.parent.mkdir(parents=True)
+    shutil.copy(EXAMPLES / "up_n_down.machine", file)
+    given = arguments(folder, "--preset", "best", "--modes", str(before))
+    status, _, _ = call(capsys, *given)
+    assert status == 0
+    machine = ProgramMachine.load(folder / "UpNDown" / "seed0" / "machine")
+    evolved = read_machine(file)
+    assert (machine.modes, machine.transition) == (evolved.modes, evolved.transition)
+    assert machine.provenance["search"] == "text"
+    records = (folder / "UpNDown" / "seed0" / "metrics.jsonl").read_text().splitlines()
+    learned = {json.loads(record)["modes"] for record in records}
+    assert learned == {len(set(evolved.modes))}, "a network learned on all of its modes"
+    file.write_text(file.read_text().replace("machine UpNDown", "machine Farmer"))
+    status, _, error = call(capsys, *arguments(tmp_path / "other", "--modes", str(before)))
+    assert status == 2
+    assert "a machine of Farmer where UpNDown's should be" in error
+    status, _, error = call(
+        capsys, *arguments(tmp_path / "more", "--modes", str(before), "--seeds", "0-1")
+    )
+    assert status == 2
+    assert "seed1" in error
 
 
 def test_the_zoo_takes_what_is_better_by_validation_of_each_kind(tmp_path, monkeypatch):

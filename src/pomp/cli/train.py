@@ -39,7 +39,8 @@ class Train:
     others. Or text: machines with rules alone. Or a baseline without a search: psmp, drl or
     perception-ppo."""
     modes: str | None = None
-    """Modes found before: a search's folder, a modes.json, the results of many searches as
+    """Modes found before: the folder of a search or of pomp evolve (whose machines compete with
+    the networks on their modes), a modes.json, the results of many searches as
     results/search/pomp.json, or a file with a program per line."""
     learning_rates: str | None = None
     """Learning rates to try, as in 1e-2,1e-3,1e-4; the best by validation is kept."""
@@ -92,7 +93,10 @@ class Train:
         if len(set(names)) < len(names):
             raise ConfigError("a task is named twice")
         seeds = parse_seeds(self.seeds)
-        given = _read_given(Path(self.modes), names, seeds) if self.modes else None
+        machines = _read_machines(Path(self.modes), names, seeds) if self.modes else None
+        given = None
+        if self.modes and not machines:
+            given = _read_given(Path(self.modes), names, seeds)
         changes = {
             name: read_value(text)
             for name, text in parse_options(self.set, "ppo.entropy=0.1").items()
@@ -100,12 +104,12 @@ class Train:
         rates = _parse_rates(self.learning_rates) if self.learning_rates else ()
         method = self.method
         if method in BASELINES:
-            if given:
+            if self.modes:
                 raise ConfigError(f"{method} has modes of its own; leave out --modes")
             baseline, method = BASELINES[method], None
             given = {(name, seed): baseline.modes for name in names for seed in seeds}
             changes = {**baseline.changes, **changes}
-        return make_plan(settings, seeds, self.preset, method, changes, rates, given)
+        return make_plan(settings, seeds, self.preset, method, changes, rates, given, machines)
 
     def _learn(self, training: "TrainingRun", stop: Stop) -> bool:
         """Stages 3 and 4; whether they came to their end."""
@@ -191,6 +195,24 @@ def _parse_rates(text: str) -> tuple[float, ...]:
     if not rates or not all(0 < rate < 1e3 for rate in rates) or len(set(rates)) < len(rates):
         raise ConfigError(f"learning rates are numbers, as in 1e-2,1e-3, got '{text}'")
     return rates
+
+
+def _read_machines(path: Path, tasks: list[str], seeds: list[int]) -> dict[tuple[str, int], str]:
+    """Texts of the machines in an evolution's folder, for every task and seed; none elsewhere."""
+    from pomp.machine.text import SUFFIX, print_machine, read_machine
+
+    files = {
+        (task, seed): path / task / f"seed{seed}" / f"{task}{SUFFIX}"
+        for task in tasks
+        for seed in seeds
+    }
+    if not any(file.is_file() for file in files.values()):
+        return {}
+    machines = {key: read_machine(file) for key, file in files.items()}
+    for (task, _), machine in machines.items():
+        if machine.task != task:
+            raise ConfigError(f"'{path}' has a machine of {machine.task} where {task}'s should be")
+    return {key: print_machine(machine) for key, machine in machines.items()}
 
 
 def _read_given(

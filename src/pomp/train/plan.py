@@ -9,6 +9,8 @@ from pomp.errors import ConfigError, UnknownNameError
 from pomp.evolve.config import EvolveConfig
 from pomp.evolve.run import Plan as EvolutionPlan
 from pomp.machine.config import MachineConfig, configure_machine
+from pomp.machine.policy import ProgramMachine
+from pomp.machine.text import parse_machine
 from pomp.search.config import SearchConfig
 from pomp.search.jobs import Job
 from pomp.search.methods import METHODS, SEVERAL, configure
@@ -37,6 +39,7 @@ class Plan:
         machine: the settings of stage 3.
         rates: learning rates, of which the best by validation is kept.
         given: modes by (task, seed), if they were found before.
+        machines: texts of whole machines by (task, seed) whose modes these are, if they are.
         preset: whose settings.
     """
 
@@ -48,7 +51,13 @@ class Plan:
     machine: MachineConfig
     rates: tuple[float, ...]
     given: Mapping[tuple[str, int], tuple[str, ...]]
+    machines: Mapping[tuple[str, int], str]
     preset: str
+
+    @property
+    def has_machines(self) -> bool:
+        """Whether stage 2 finds, or found, whole machines."""
+        return bool(self.evolution or self.machines)
 
     def jobs(self) -> list[Job]:
         """The searches of stage 2."""
@@ -67,6 +76,7 @@ class Plan:
             "machine": to_json(self.machine),
             "learning_rates": list(self.rates),
             "modes": {f"{task}/seed{seed}": list(m) for (task, seed), m in self.given.items()},
+            "machines": {f"{task}/seed{seed}": m for (task, seed), m in self.machines.items()},
         }
 
 
@@ -78,6 +88,7 @@ def make_plan(
     changes: Mapping[str, Any] | None = None,
     rates: Sequence[float] = (),
     given: Mapping[tuple[str, int], tuple[str, ...]] | None = None,
+    machines: Mapping[tuple[str, int], str] | None = None,
 ) -> Plan:
     """A plan.
 
@@ -89,6 +100,7 @@ def make_plan(
         changes: settings to change: `ppo.entropy`, `network.hidden`, ..., `search.mode.runs`.
         rates: learning rates to try; none: the preset's.
         given: modes that were found before, for every task and seed.
+        machines: texts of whole machines that were found before, instead.
 
     Raises:
         UnknownNameError: no such preset, method or field.
@@ -106,6 +118,8 @@ def make_plan(
         if name not in METHODS:
             raise UnknownNameError("method", name, (TEXT, TEXT_MODES, *SEVERAL))
         raise ConfigError(f"a machine needs several modes; {name} finds one (try {SEVERAL[0]})")
+    if machines:
+        given = {key: modes_of(parse_machine(text)) for key, text in machines.items()}
     if given and (of_search or method):
         raise ConfigError("the modes are given: there is no search whose settings could change")
     for setting in settings:
@@ -126,8 +140,14 @@ def make_plan(
         machine=machine,
         rates=tuple(rates) or (machine.ppo.learning_rate,),
         given=dict(given or {}),
+        machines=dict(machines or {}),
         preset=preset,
     )
+
+
+def modes_of(machine: ProgramMachine) -> tuple[str, ...]:
+    """Its programs, each once."""
+    return tuple(dict.fromkeys(machine.modes))
 
 
 def _plan_evolution(

@@ -27,13 +27,13 @@ from pomp.machine.evaluate import Evaluation, evaluate, validate
 from pomp.machine.picture import describe, draw_machine, frames_of
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.summary import SUMMARY_FILE, sum_up
-from pomp.machine.text import read_machine
+from pomp.machine.text import parse_machine, read_machine
 from pomp.machine.training import Member, Training
 from pomp.search.batch import Batch
 from pomp.search.folder import MODES_FILE, SearchFolder, read_modes
 from pomp.tasks.engine import draw_starts
 from pomp.tasks.task import Setting
-from pomp.train.plan import Plan
+from pomp.train.plan import Plan, modes_of
 from pomp.version import __version__
 
 METRICS_FILE, EVALUATION_FILE = "metrics.jsonl", "evaluation.json"
@@ -142,7 +142,9 @@ class TrainingRun:
         ]
 
     def _evolved(self, setting: Setting, seed: int) -> ProgramMachine | None:
-        """The machine with rules that stage 2 has found."""
+        """The machine with rules that stage 2 has found, or that was found before."""
+        if text := self.plan.machines.get((setting.task.name, seed)):
+            return parse_machine(text)
         plan = self.plan.evolution
         if plan is None:
             return None
@@ -164,7 +166,7 @@ class TrainingRun:
         if key in self.plan.given:
             return self.plan.given[key]
         if machine := self._evolved(setting, seed):
-            return tuple(dict.fromkeys(machine.modes))
+            return modes_of(machine)
         job = next(job for job in self.search.jobs if (job.setting.task.name, job.seed) == key)
         found = read_modes(self.search.of(job))["modes"]
         if self.plan.machine.alone:
@@ -174,7 +176,7 @@ class TrainingRun:
     def _members_of(self, setting: Setting, seed: int) -> list[Member]:
         modes = self.modes_of(setting, seed)
         # Of equals the first is taken: the machine with fewer modes.
-        has_first = self.plan.machine.alone and not self.plan.evolution and len(modes) > 1
+        has_first = self.plan.machine.alone and not self.plan.has_machines and len(modes) > 1
         sets = [modes[:1], modes] if has_first else [modes]
         return [Member(setting, one, seed, rate) for one in sets for rate in self.plan.rates]
 
@@ -258,7 +260,7 @@ class TrainingRun:
         score, _, group, index = max(
             found, key=lambda one: (one[0] is not None, one[0] or 0.0, one[1])
         )
-        training, search = group.training, "text" if self.plan.evolution else "given"
+        training, search = group.training, "text" if self.plan.has_machines else "given"
         provenance = {
             "pomp": __version__,
             "preset": self.plan.preset,
