@@ -9,7 +9,7 @@ import pytest
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.evolve.anneal import Annealing, play_machines
+from pomp.evolve.anneal import Annealing
 from pomp.evolve.config import BUDGETS, INTERRUPTED, EvolveConfig
 from pomp.evolve.genome import (
     Machines,
@@ -21,6 +21,7 @@ from pomp.evolve.genome import (
     reflect,
     walkers,
 )
+from pomp.evolve.play import play_machines
 from pomp.evolve.search import Evolution, Population, some_starts
 from pomp.evolve.texts import to_program_machine
 from pomp.karel.machines import IDLE, SENSORS

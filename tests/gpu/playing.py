@@ -14,6 +14,9 @@ from pomp._cuda import to_device, to_host
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
+from pomp.evolve.config import EvolveConfig
+from pomp.evolve.genome import change_rules, first_machines
+from pomp.evolve.play import play_machines
 from pomp.karel.observation import observe
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.episodes import Episodes
@@ -43,6 +46,7 @@ def play(task, device, *, programs, starts, steps):
     found["advance"] = to_host(moved.returns)
     found |= launch_units(setting, code, worlds)
     found |= run_modes(setting, device, starts, steps)
+    found |= run_machines(setting, worlds)
     for step in range(steps):
         actions = draw.integers(0, 5, starts)
         rewards = act_on(setting, worlds, to_device(actions) if device == "cuda" else actions)
@@ -51,6 +55,17 @@ def play(task, device, *, programs, starts, steps):
         found[f"planes {channels}"] = to_host(observe(worlds, channels))
     found |= {f"end {n}": array for n, array in enumerate(worlds.to("cpu").arrays)}
     return {name: np.ascontiguousarray(array).tobytes() for name, array in found.items()}
+
+
+def run_machines(setting, worlds):
+    """Machines with rules that were changed at random, given up soon."""
+    programs = sample_programs(6, 5)
+    machines = first_machines(programs[:3]).grown(programs[3:])
+    streams, everyone = np.arange(3, dtype=np.uint64), np.ones(3, np.bool_)
+    for _ in range(12):
+        change_rules(everyone, True, streams, *machines.arrays[1:])
+    found = play_machines(setting, machines, worlds, EvolveConfig(patience=12))
+    return {"machines": found.scores, "played": found.played, "tallies": found.tallies}
 
 
 def launch_units(setting, code, worlds):

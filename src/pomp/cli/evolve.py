@@ -38,6 +38,8 @@ class Evolve:
     """Change a setting, as in starts=32 or tokens=60; may be given several times."""
     variant: str | None = None
     """The tasks' variant; without it each task's default."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where machines are played; a GPU wants many at once, as with --set chains=4096."""
     resume: bool = False
     """Go on with the search in the folder."""
     json: bool = False
@@ -73,6 +75,7 @@ class Evolve:
 
     def _plan(self) -> "Plan":
         check_minutes(self.minutes)
+        from pomp._cuda import check_device
         from pomp.configs import changed
         from pomp.evolve.config import EvolveConfig
         from pomp.evolve.run import Plan
@@ -91,7 +94,8 @@ class Evolve:
         own = {"sensors": self.sensors, "modes": self.modes}
         config: EvolveConfig = changed(EvolveConfig(), {**own, **given})
         seeds = tuple(parse_seeds(self.seeds))
-        return Plan(tuple(settings), seeds, config, self.minutes, self.rounds or 0)
+        device = check_device(self.device)
+        return Plan(tuple(settings), seeds, config, self.minutes, self.rounds or 0, device)
 
     def _stopped(self, done: int, total: int) -> int:
         if self.json:

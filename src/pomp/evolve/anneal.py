@@ -1,90 +1,18 @@
 """Annealing over whole machines: chains that each change theirs step by step."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import launch, parts_for
-from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.mutation import propose_programs
-from pomp.evolve.config import BUDGETS, INTERRUPTED, EvolveConfig
+from pomp.evolve.config import EvolveConfig
 from pomp.evolve.genome import Machines, change_rules, limits_of, reflect
+from pomp.evolve.play import Scores, play_machines
 from pomp.karel.world import WorldBatch
-from pomp.machine.config import EpisodeConfig
 from pomp.streams import branch
-from pomp.tasks.engine import kernels_of
 from pomp.tasks.task import Setting
 
-MOST_STEPS = EpisodeConfig().most_steps
 _PROGRAM_CHANGES, _BOTH = 65, 10  # of 100 changes: of a program, and of these also of a rule
 _PROGRAMS, _RULES, _CHOICES = range(3)  # what a chain draws
-
-
-@dataclass
-class Scores:
-    """What machines earn: `[C]` each."""
-
-    scores: NDArray[np.float64]
-    played: NDArray[np.int32]
-    stuck: NDArray[np.int32]
-    programs: NDArray[np.int64]
-    actions: NDArray[np.int64]
-
-
-def play_machines(
-    setting: Setting,
-    machines: Machines,
-    worlds: WorldBatch,
-    config: EvolveConfig,
-    thresholds: NDArray[np.float64] | None = None,
-    *,
-    budgets: Sequence[int] = BUDGETS,
-    to_the_end: bool = False,
-    threads: int | None = None,
-) -> Scores:
-    """Play machines on the same worlds; those that cannot reach their threshold are given up.
-
-    An episode counts with the least of what it earns under several `budgets` of calls, minus the
-    difference to the most, so that nothing that depends on one of them pays, and minus a share of
-    what is lost if programs are interrupted much earlier.
-
-    Args:
-        setting: the task.
-        machines: C of them.
-        worlds: where they play.
-        config: what counts, and when a machine is stuck.
-        thresholds: `[C]`; None: all are played to the last world.
-        budgets: calls that a program may spend.
-        to_the_end: a stuck machine goes on nevertheless, as it will when it is used.
-        threads: None: one per core.
-    """
-    count, length = len(machines), machines.programs.shape[2]
-    code = compile_ids(machines.programs.reshape(-1, length))
-    limits = np.array([INTERRUPTED, *sorted(budgets)], np.int64)
-    patience = np.full(len(limits), 0 if to_the_end else config.patience, np.int64)
-    patience[0] = config.patience
-    found = Scores(
-        np.zeros(count), np.zeros(count, np.int32), np.zeros(count, np.int32),
-        np.zeros(count, np.int64), np.zeros(count, np.int64),
-    )  # fmt: skip
-    least = np.full(count, -np.inf) if thresholds is None else thresholds
-    run_machines = kernels_of(setting.task).run_machines
-    parts = parts_for(count, threads, least=8)
-
-    def run_part(part: int) -> None:
-        run_machines(
-            part, parts, code.instructions, machines.literals, machines.targets, machines.defaults,
-            machines.start, MOST_STEPS * setting.scale, patience, limits, config.fragility,
-            float(setting.task.ceiling), config.penalty, config.lateness, least, setting.rules,
-            *worlds.arrays, found.scores, found.played, found.stuck, found.programs, found.actions,
-            np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
-            np.empty(1, np.uint64), np.empty(max(code.depth, 1), np.int32), np.empty(2, np.int32),
-        )  # fmt: skip
-
-    launch(parts, run_part)
-    return found
 
 
 class Annealing:

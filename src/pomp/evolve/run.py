@@ -45,6 +45,7 @@ class Plan:
         config: how machines are searched.
         minutes: for each task and seed, unless `rounds` are given.
         rounds: after which each search ends; 0: when its time is over.
+        device: where machines are played.
     """
 
     settings: tuple[Setting, ...]
@@ -52,6 +53,7 @@ class Plan:
     config: EvolveConfig
     minutes: float = 5.0
     rounds: int = 0
+    device: str = "cpu"
 
     def describe(self) -> dict[str, Any]:
         """All of it as JSON."""
@@ -61,6 +63,7 @@ class Plan:
             "seeds": list(self.seeds),
             "minutes": self.minutes,
             "rounds": self.rounds,
+            "device": self.device,
             "evolve": to_json(self.config),
         }
 
@@ -80,7 +83,7 @@ class EvolutionRun:
         self.folder = path / setting.task.name / f"seed{seed}"
         self.seconds, self._since = 0.0, time.monotonic()
         self.records: list[dict[str, Any]] = []
-        self.evolution = Evolution(setting, seed, plan.config)
+        self.evolution = Evolution(setting, seed, plan.config, plan.device)
 
     @property
     def is_finished(self) -> bool:

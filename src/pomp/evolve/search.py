@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.evolve.anneal import Annealing, Scores, play_machines
+from pomp.evolve.anneal import Annealing
 from pomp.evolve.config import BUDGETS, EvolveConfig
 from pomp.evolve.genome import (
     Machines,
@@ -20,6 +20,7 @@ from pomp.evolve.genome import (
     reflect,
     walkers,
 )
+from pomp.evolve.play import Scores, play_machines
 from pomp.karel.world import WorldBatch
 from pomp.streams import Purpose, branch, draw_units, open_streams
 from pomp.tasks.engine import begin, draw_starts
@@ -68,6 +69,7 @@ class Evolution:
     Attributes:
         setting: the task.
         seed: of everything drawn.
+        device: where machines are played.
         round: the one that comes next, from 0.
         epoch: the round with which this epoch began.
         gained: the round of this epoch's last success.
@@ -77,16 +79,18 @@ class Evolution:
         evaluated: machines played in all; `programs` they ran, and `actions` these took.
     """
 
-    def __init__(self, setting: Setting, seed: int, config: EvolveConfig) -> None:
+    def __init__(
+        self, setting: Setting, seed: int, config: EvolveConfig, device: str = "cpu"
+    ) -> None:
         can_grow = len(setting.task.scales) > 1  # else nothing is gained by modes that can go on
         self.config = config if can_grow else replace(config, fragility=0.0)
-        self.setting, self.seed = setting, seed
+        self.setting, self.seed, self.device = setting, seed, device
         self.round, self.evaluated, self.programs, self.actions = 0, 0, 0, 0
         self.epoch, self.gained = 0, 0
         self.populations: list[Population] = []
         self.hall = Population()
         self._play_on(self.first_starts)
-        self.judges = some_starts(setting, config.polish, seed, Purpose.VALIDATION)
+        self.judges = some_starts(setting, config.polish, seed, Purpose.VALIDATION).to(device)
 
     @property
     def first_starts(self) -> int:
@@ -97,7 +101,8 @@ class Evolution:
 
     def _play_on(self, starts: int) -> None:
         self.starts = starts
-        self.worlds = some_starts(self.setting, starts, self.seed, Purpose.SEARCH)
+        worlds = some_starts(self.setting, starts, self.seed, Purpose.SEARCH)
+        self.worlds = worlds.to(self.device)
 
     @property
     def is_solved(self) -> bool:

@@ -13,7 +13,8 @@ from pomp.karel.interpreter import (
     run_program,
     sees_nothing,
 )
-from pomp.karel.rules import ACTIONS, COST, DONE, SCORE, Compass, find_marker, perceive
+from pomp.karel.lanes import copy_row
+from pomp.karel.rules import ACTIONS, COST, DONE, SCORE, Compass, find_marker, perceive, value
 
 PERCEPTIONS, DIRECTIONS = 4, len(Compass)
 IDLE = PERCEPTIONS + DIRECTIONS  # sensors: four perceptions, five directions, idleness
@@ -22,6 +23,7 @@ CONDITIONS = 2  # of a rule
 # How an episode of a machine ends: by its choice, stuck, or with the task done but not by choice;
 # whether the cap cut a program short; and above these bits, how many programs ran.
 STOPPED, STUCK, LATE, CUT, PROGRAMS_SHIFT = 0, 1, 2, 4, 3
+STUCKS, PROGRAMS, ACTED = range(3)  # a tally: episodes that were stuck, programs run, actions taken
 
 
 @scalar
@@ -128,3 +130,72 @@ def run_machine(
     if ending < 0:
         ending = LATE if memory[DONE] != 0 else STUCK
     return ending | cut | taken << PROGRAMS_SHIFT
+
+
+@scalar
+def play_machine(
+    step, world, code, first, literals, targets, defaults, start, most, patience, limits,
+    fragility, ceiling, penalty, lateness, rules, cells, pose, memory, stream,
+    lane_cells, lane_memory, lane_stream, counters, outcome, tally,
+):  # fmt: skip
+    """What a machine earns in one world.
+
+    The least under the limits but the first counts, minus the difference to the most, minus a share
+    of what is lost under the first. They can differ only where a limit cuts a program short; else
+    one episode tells all.
+
+    Args:
+        step: the task's.
+        world: which.
+        code: see `run_machine`, as for what follows.
+        first: see `code`.
+        literals: see `code`.
+        targets: see `code`.
+        defaults: see `code`.
+        start: see `code`.
+        most: see `code`.
+        patience: `[M]` int64, by limit.
+        limits: `[M]` int64, rising: calls that a program may spend.
+        fragility: the share of what is lost under the first limit; 0: it is not tried.
+        ceiling: the most an episode can be worth.
+        penalty: for an episode that is stuck.
+        lateness: what it costs if the machine does not stop though the task is done.
+        rules: int64; the worlds follow, read.
+        cells: see `rules`.
+        pose: see `rules`.
+        memory: see `rules`.
+        stream: see `rules`.
+        lane_cells: scratch for one world, as `lane_memory` and `lane_stream`.
+        lane_memory: see `lane_cells`.
+        lane_stream: see `lane_cells`.
+        counters: int32, scratch for the deepest program's loops.
+        outcome: `[2]` int32, scratch.
+        tally: `[3]` int64, added to.
+    """
+    least, greatest, interrupted, is_stuck = ceiling, -np.inf, ceiling, False
+    attempt = 0 if fragility > 0 else 1
+    while attempt < len(limits):
+        copy_row(cells[world], lane_cells)
+        copy_row(memory[world], lane_memory)
+        lane_stream[0] = stream[world]
+        ending = run_machine(
+            step, code, first, literals, targets, defaults, start, most, patience[attempt],
+            limits[attempt], rules, lane_cells, np.int64(pose[world]), lane_memory,
+            lane_stream, counters, outcome,
+        )  # fmt: skip
+        found = value(lane_memory, rules)
+        if ending & STUCK:
+            found -= penalty
+        elif ending & LATE:
+            found -= lateness
+        tally[PROGRAMS] += ending >> PROGRAMS_SHIFT
+        tally[ACTED] += lane_memory[ACTIONS] - memory[world, ACTIONS]
+        if attempt == 0 and ending & CUT:
+            interrupted = found
+        else:
+            least, greatest = min(least, found), max(greatest, found)
+            is_stuck = is_stuck or ending & STUCK != 0
+        attempt = attempt + 1 if ending & CUT else len(limits)
+    tally[STUCKS] += is_stuck
+    earned = 2 * least - greatest
+    return earned - fragility * max(0.0, earned - interrupted)

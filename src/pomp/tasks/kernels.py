@@ -17,14 +17,13 @@ from pomp._numba import kernel, scalar
 from pomp.karel.interpreter import CALLS, ENDING, run_program
 from pomp.karel.lanes import (
     act_on_world,
-    copy_row,
     play_world,
     reset_world,
     run_lane,
     sense_world,
     take_mode,
 )
-from pomp.karel.machines import CUT, LATE, PROGRAMS_SHIFT, STUCK, run_machine
+from pomp.karel.machines import play_machine
 from pomp.karel.rules import ACTIONS, DONE, is_impossible, reward, value
 from pomp.tasks.random_world import begin, lay_out, step  # the task
 
@@ -119,80 +118,26 @@ def take_modes(
 def run_machines(
     part, parts, code, literals, targets, defaults, start, most, patience, limits,
     fragility, ceiling, penalty, lateness, thresholds, rules, cells, pose, memory, stream,
-    scores, played, stuck, programs, actions,
-    lane_cells, lane_memory, lane_stream, counters, outcome,
+    scores, played, tallies, lane_cells, lane_memory, lane_stream, counters, outcome,
 ):  # fmt: skip
     """What machines earn on the same worlds; one that cannot reach its threshold is given up.
 
-    An episode counts with the least of what it earns under the limits but the first, minus the
-    difference to the most, minus a share of what is lost under the first. They can differ only
-    where a limit cuts a program short; else one episode tells all.
-
-    Args:
-        part: machines `part`, `part + parts`, ... are played.
-        parts: see `part`.
-        code: `[C * K, L]` uint32, the programs of the C machines.
-        literals: `[C, K, R, 2]` int8; see `next_mode`, as for what follows.
-        targets: `[C, K, R]` int8.
-        defaults: `[C, K]` int8.
-        start: `[C]` int8.
-        most: see `run_machine`, as for `patience`.
-        patience: `[M]` int64, by limit; see `most`.
-        limits: `[M]` int64, rising: calls that a program may spend.
-        fragility: the share of what is lost under the first limit; 0: it is not tried.
-        ceiling: the most an episode can be worth.
-        penalty: for an episode that is stuck.
-        lateness: what it costs if the machine does not stop though the task is done.
-        thresholds: `[C]`: the least mean that is of interest.
-        rules: int64; the S worlds follow, read.
-        cells: see `rules`.
-        pose: see `rules`.
-        memory: see `rules`.
-        stream: see `rules`.
-        scores: `[C]` float64, written: the mean, or what it cannot exceed if it was given up.
-        played: `[C]` int32, written: worlds played.
-        stuck: `[C]` int32, written: of these stuck or at the limit.
-        programs: `[C]` int64, written: programs run.
-        actions: `[C]` int64, written: actions taken.
-        lane_cells: scratch for one world, as `lane_memory` and `lane_stream`.
-        lane_memory: see `lane_cells`.
-        lane_stream: see `lane_cells`.
-        counters: int32, scratch for the deepest program's loops.
-        outcome: `[2]` int32, scratch.
+    Machines `part`, `part + parts`, ... of C are played. `code` `[C * K, L]` has their programs,
+    `literals` `[C, K, R, 2]`, `targets` `[C, K, R]`, `defaults` `[C, K]` and `start` `[C]` their
+    rules. `thresholds` `[C]` are the least means that are of interest. Written are `scores` `[C]`,
+    the mean, or what it cannot exceed if it was given up, and `played` `[C]`, the worlds played;
+    `tallies` `[C, 3]` are added to. The other arguments are those of `play_machine`.
     """
     worlds, modes = len(pose), defaults.shape[1]
     for machine in range(part, len(start), parts):
         total, world = 0.0, 0
-        stuck[machine], programs[machine], actions[machine] = 0, 0, 0
         while world < worlds:
-            least, most_earned, interrupted, is_stuck = ceiling, -np.inf, ceiling, False
-            attempt = 0 if fragility > 0 else 1
-            while attempt < len(limits):
-                copy_row(cells[world], lane_cells)
-                copy_row(memory[world], lane_memory)
-                lane_stream[0] = stream[world]
-                ending = run_machine(
-                    step, code, machine * modes, literals[machine], targets[machine],
-                    defaults[machine], start[machine], most, patience[attempt],
-                    limits[attempt], rules, lane_cells, np.int64(pose[world]), lane_memory,
-                    lane_stream, counters, outcome,
-                )  # fmt: skip
-                found = value(lane_memory, rules)
-                if ending & STUCK:
-                    found -= penalty
-                elif ending & LATE:
-                    found -= lateness
-                programs[machine] += ending >> PROGRAMS_SHIFT
-                actions[machine] += lane_memory[ACTIONS] - memory[world, ACTIONS]
-                if attempt == 0 and ending & CUT:
-                    interrupted = found
-                else:
-                    least, most_earned = min(least, found), max(most_earned, found)
-                    is_stuck = is_stuck or ending & STUCK != 0
-                attempt = attempt + 1 if ending & CUT else len(limits)
-            earned = 2 * least - most_earned
-            total += earned - fragility * max(0.0, earned - interrupted)
-            stuck[machine] += is_stuck
+            total += play_machine(
+                step, world, code, machine * modes, literals[machine], targets[machine],
+                defaults[machine], start[machine], most, patience, limits,
+                fragility, ceiling, penalty, lateness, rules, cells, pose, memory, stream,
+                lane_cells, lane_memory, lane_stream, counters, outcome, tallies[machine],
+            )  # fmt: skip
             world += 1
             if total + (worlds - world) * ceiling < thresholds[machine] * worlds:
                 break

@@ -10,6 +10,7 @@ import numpy as np
 from numba import cuda
 
 from pomp.karel.lanes import act_on_world, play_world, reset_world, run_lane, sense_world, take_mode
+from pomp.karel.machines import play_machine
 from pomp.karel.rules import PUT
 from pomp.tasks.random_world import begin, lay_out, step  # the task
 
@@ -101,3 +102,29 @@ def take_modes(
             by_calls, limit, rules, cells, pose, memory, stream,
             mode, taken, ending, rewards, worth, idle, counters, outcome,
         )  # fmt: skip
+
+
+@cuda.jit(cache=True)
+def run_machines(
+    code, literals, targets, defaults, start, most, patience, limits,
+    fragility, ceiling, penalty, lateness, rules, cells, pose, memory, stream, earned, tallies,
+):  # fmt: skip
+    """What machines earn in every world: `earned` `[C, B]` is written, `tallies` `[C, B, 3]` too.
+
+    The worlds of one machine stand side by side; see `play_machine`.
+    """
+    lane, worlds, modes = cuda.grid(1), len(pose), defaults.shape[1]
+    if lane >= len(start) * worlds:
+        return
+    machine, world = lane // worlds, lane % worlds
+    lane_cells = cuda.local.array(CELLS, np.uint8)
+    lane_memory = cuda.local.array(SLOTS, np.int32)
+    lane_stream = cuda.local.array(1, np.uint64)
+    counters = cuda.local.array(DEPTH, np.int32)
+    outcome = cuda.local.array(2, np.int32)
+    earned[machine, world] = play_machine(
+        step, world, code, machine * modes, literals[machine], targets[machine],
+        defaults[machine], start[machine], most, patience, limits,
+        fragility, ceiling, penalty, lateness, rules, cells, pose, memory, stream,
+        lane_cells, lane_memory, lane_stream, counters, outcome, tallies[machine, world],
+    )  # fmt: skip
