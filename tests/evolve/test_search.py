@@ -20,6 +20,7 @@ from pomp.evolve.genome import (
     mirror,
     reflect,
     walkers,
+    with_images,
 )
 from pomp.evolve.play import play_machines
 from pomp.evolve.search import Evolution, Population, some_starts
@@ -239,33 +240,36 @@ def test_mirrored_modes_exchange_left_and_right() -> None:
     assert all((a == b).all() for a, b in zip(turned.arrays, machines.arrays, strict=True))
 
 
-def test_a_mirrored_pair_stays_one() -> None:
+@pytest.mark.parametrize("half", [1, 2])
+def test_mirror_images_stay_images(half: int) -> None:
     setting = find_task("Farmer").configure()
     worlds, config = some_starts(setting, 4, 0, Purpose.SEARCH), config_of()
-    machines = random_machines(8, 1, seed=13, config=config).split(0)
-    reflect(machines)
+    machines = with_images(random_machines(8, half, seed=13, config=config))
     run = Annealing(
-        setting,
-        worlds,
-        machines.copy(),
-        np.uint64(3),
-        config,
-        heat=1.0,
-        length=1.0,
+        setting, worlds, machines.copy(), np.uint64(3), config, heat=1.0, length=1.0,
         is_mirrored=True,
-    )
+    )  # fmt: skip
     while not run.is_finished:
         run.step()
     assert (run.machines.programs != machines.programs).any()
     again = run.machines.copy()
     reflect(again)
     assert all((a == b).all() for a, b in zip(again.arrays, run.machines.arrays, strict=True))
-    mirror(again, np.ones(8, np.bool_))  # the image of an image is the thing itself
-    assert (again.programs[:, 1] == again.programs[:, 0]).all()
-    assert (again.literals[:, 1] == again.literals[:, 0]).all()
-    turned = np.array([1, 0, 2, -1])  # where one repeats itself or stops, so does the other
-    assert (turned[again.targets[:, 1]] == again.targets[:, 0]).all()
-    assert (turned[again.defaults[:, 1]] == again.defaults[:, 0]).all()
+    everyone = np.ones(8, np.bool_)
+    mirror(again, everyone)  # the image of an image is the thing itself
+    assert (again.programs[:, -1] == again.programs[:, half - 1]).all()
+    assert (again.literals[:, -1] == again.literals[:, half - 1]).all()
+    turned = np.array([*range(half, 2 * half), *range(half), 2 * half, -1])
+    assert (turned[again.targets[:, half:]] == again.targets[:, :half]).all()
+    assert (turned[again.defaults[:, half:]] == again.defaults[:, :half]).all()
+
+
+def test_images_take_turns() -> None:
+    machines = random_machines(1, 1, seed=0)
+    machines.targets[:], machines.defaults[:] = -1, 0
+    doubled = with_images(machines)
+    assert doubled.modes == 2
+    assert doubled.defaults.tolist() == [[1, 0]]
 
 
 def test_a_divided_mode_does_what_it_did() -> None:

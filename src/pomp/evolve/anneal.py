@@ -82,7 +82,7 @@ class Annealing:
     def _change(self, draws: NDArray[np.uint64]) -> Machines:
         """Another program in a mode, another rule, or both."""
         kinds = branch(draws, 1) % np.uint64(100)
-        modes = 1 if self.is_mirrored else self.machines.modes
+        modes = self.machines.modes // (2 if self.is_mirrored else 1)
         which = (branch(draws, 2) % np.uint64(modes)).astype(np.int64)
         new, rows = self.machines.copy(), np.arange(len(self.machines))
         programs = new.programs[rows, which]

@@ -145,15 +145,29 @@ _OTHER_LITERALS = np.array(
     [2 * _OTHER_SENSORS.get(one >> 1, one >> 1) + (one & 1) for one in range(2 * SENSORS)] + [-1],
     np.int8,
 )  # the last is that of -1: none
-_OTHER_MODES = np.array([1, 0, 2, -1], np.int8)  # of two; 2: stop
 
 
 def reflect(machines: Machines) -> None:
-    """Make the second of two modes the mirror image of the first: they lead to each other."""
-    machines.programs[:, 1] = _OTHER_TOKENS[machines.programs[:, 0]]
-    machines.literals[:, 1] = _OTHER_LITERALS[machines.literals[:, 0]]
-    machines.targets[:, 1] = _OTHER_MODES[machines.targets[:, 0]]
-    machines.defaults[:, 1] = _OTHER_MODES[machines.defaults[:, 0]]
+    """Make the second half of the modes mirror images of the first, which lead to images."""
+    modes = machines.modes
+    half = modes // 2
+    other = np.array([*range(half, modes), *range(half), modes, -1], np.int8)
+    machines.programs[:, half:] = _OTHER_TOKENS[machines.programs[:, :half]]
+    machines.literals[:, half:] = _OTHER_LITERALS[machines.literals[:, :half]]
+    machines.targets[:, half:] = other[machines.targets[:, :half]]
+    machines.defaults[:, half:] = other[machines.defaults[:, :half]]
+
+
+def with_images(machines: Machines) -> Machines:
+    """Twice as many modes: what led back to the first mode leads to its mirror image."""
+    doubled, half = machines, machines.modes
+    for mode in range(half):
+        doubled = doubled.grown(machines.programs[:, mode])
+    for targets in (doubled.targets, doubled.defaults):
+        own = targets[:, :half]
+        own[own == 0] = half
+    reflect(doubled)
+    return doubled
 
 
 def first_machines(programs: NDArray[np.uint8]) -> Machines:

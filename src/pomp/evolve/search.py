@@ -17,8 +17,8 @@ from pomp.evolve.genome import (
     first_machines,
     limits_of,
     mirror,
-    reflect,
     walkers,
+    with_images,
 )
 from pomp.evolve.play import Scores, play_machines
 from pomp.karel.world import WorldBatch
@@ -26,9 +26,14 @@ from pomp.streams import Purpose, branch, draw_units, open_streams
 from pomp.tasks.engine import begin, draw_starts
 from pomp.tasks.task import Setting
 
-_KEPT = 4  # machines of a population, and epochs whose best machines are remembered
-_TRIALS = 6  # rounds of an epoch that begin anew, two of each length
-_TRIAL_LENGTHS = (0.5, 1.0, 2.0)
+_KEPT = 4  # machines of a population, and of the best of all
+_ONE, _PAIR, _FOUR, _WALKER = range(4)  # how machines begin: one mode, or with mirror images
+_MIRRORED = (_PAIR, _FOUR)
+_TRIALS = {
+    "perceptions": (_PAIR, _FOUR, _ONE, _PAIR, _ONE, _PAIR),
+    "compass": (_WALKER, _FOUR, _WALKER, _PAIR, _ONE, _FOUR),
+}  # an epoch's first rounds, which begin anew
+_TRIAL_LENGTHS = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0)
 _STAGES = ((12, 4), (10, 2))  # then rounds in which so many populations take turns; then the best
 _STALE = 10  # rounds without a better machine that end an epoch
 _OVERFIT = 0.03  # an epoch whose machines are that much better on its starts gets more of them
@@ -117,13 +122,12 @@ class Evolution:
         """
         draws = open_streams(Purpose.PROGRAMS, self.seed, self.round, worlds=1)
         luck = draw_units(branch(draws, _CHOICES), 5)[:, 0]
-        place = self.round - self.epoch
-        is_trial = place < _TRIALS
+        place, trials = self.round - self.epoch, _TRIALS[self.config.sensors]
+        is_trial, is_mirrored = place < len(trials), False
         population = Population() if is_trial else self._choose()
-        is_mirrored = False
         if is_trial:
-            machines, is_mirrored = self._begin(place, draws)
-            heat, length = 1.0, _TRIAL_LENGTHS[place // 2]
+            machines, is_mirrored = self._begin(trials[place], draws), trials[place] in _MIRRORED
+            heat, length = 1.0, _TRIAL_LENGTHS[place]
         else:
             machines = self._go_on(population, luck, draws)
             heat = _HEATS[int(luck[2] * len(_HEATS))]
@@ -159,9 +163,8 @@ class Evolution:
         if fitness > best:
             self.gained = self.round
         self.round += 1
-        if self.round - self.epoch > _TRIALS + sum(count for count, _ in _STAGES) and (
-            self.round - self.gained > _STALE
-        ):
+        least = len(_TRIAL_LENGTHS) + sum(rounds for rounds, _ in _STAGES)
+        if self.round - self.epoch > least and self.round - self.gained > _STALE:
             self.populations, self.epoch, self.gained = [], self.round, self.round
             self._play_on(self.first_starts)
 
@@ -183,7 +186,7 @@ class Evolution:
 
     def _choose(self) -> Population:
         """Populations take turns; of fewer and fewer."""
-        place, count = self.round - self.epoch - _TRIALS, 1
+        place, count = self.round - self.epoch - len(_TRIAL_LENGTHS), 1
         for rounds, kept in _STAGES:
             if place < rounds:
                 count = kept
@@ -191,17 +194,14 @@ class Evolution:
             place -= rounds
         return self.populations[place % count]
 
-    def _begin(self, place: int, draws: NDArray[np.uint64]) -> tuple[Machines, bool]:
-        """Chains of an epoch's trial, and whether they stay their own mirror images."""
-        kinds = 3 if self.config.sensors == "compass" else 2
-        if place % kinds == 2:
-            return walkers(self.config), False
+    def _begin(self, kind: int, draws: NDArray[np.uint64]) -> Machines:
+        """Chains of one of an epoch's first rounds."""
+        if kind == _WALKER:
+            return walkers(self.config)
         machines = first_machines(self._programs(draws))
-        if place % kinds == 0:
-            return machines, False
-        pairs = machines.split(0)
-        reflect(pairs)
-        return pairs, True
+        if kind == _FOUR:
+            machines = divide(machines, 0)
+        return machines if kind == _ONE else with_images(machines)
 
     def _go_on(
         self, population: Population, luck: NDArray[np.float64], draws: NDArray[np.uint64]
