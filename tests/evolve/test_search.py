@@ -83,6 +83,15 @@ def test_machines_earn_what_their_texts_earn(name: str) -> None:
     assert np.ptp(found.scores) > 0  # else the comparison would say little
 
 
+def test_a_lucky_episode_counts_in_full() -> None:
+    """Inf-Harvester's may be worth more than its ceiling, which is that of the expectation."""
+    setting = find_task("UpNDown").configure()
+    machines, worlds = random_machines(12, 3, seed=3), draw_starts(setting, 5, 1)
+    low = replace(setting, task=replace(setting.task, ceiling=-20.0))
+    usual, lucky = (play_machines(one, machines, worlds, COMPASS).scores for one in (setting, low))
+    assert (usual == lucky).all()
+
+
 def test_texts_of_machines_can_be_read_again() -> None:
     setting = find_task("UpNDown").configure()
     machines = random_machines(12, 3, seed=5)

@@ -1,4 +1,7 @@
-"""The embedding's data: which runs become demonstrations, how runs are compared, the file."""
+"""The embedding's data: which runs become demonstrations, how runs are compared, the file.
+
+Long on purpose: the method's sections 1.6, 1.7 and 2.3b in order, over one plain oracle.
+"""
 
 import json
 from collections import Counter

@@ -1,4 +1,7 @@
-"""Stage 1's networks, losses, rewards and fast decoder against plain loops."""
+"""Stage 1's networks, losses, rewards and fast decoder against plain loops.
+
+Long on purpose: the method's sections 2.1 to 2.3 in order, over one set of plain networks.
+"""
 
 import math
 

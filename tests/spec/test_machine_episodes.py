@@ -1,4 +1,7 @@
-"""Macro steps against the plain-Python tasks; decision lists; machines in files."""
+"""Macro steps against the plain-Python tasks; decision lists; machines in files.
+
+Long on purpose: everything here is compared with the one process written down at its top.
+"""
 
 import json
 from fractions import Fraction

@@ -1,4 +1,7 @@
-"""Rules of the tasks that no test vector shows: caps, flags, ends, options, scales, oracles."""
+"""Rules of the tasks that no test vector shows: caps, flags, ends, options, scales, oracles.
+
+Long on purpose: one section per task, in the order of the task specification.
+"""
 
 from collections import Counter
 from itertools import pairwise

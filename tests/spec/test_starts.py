@@ -1,4 +1,7 @@
-"""Where episodes start: maps, flags, every start with its probability, and drawn starts."""
+"""Where episodes start: maps, flags, every start with its probability, and drawn starts.
+
+Long on purpose: maps, probabilities and draws of one task are read together.
+"""
 
 from collections import Counter
 from fractions import Fraction

@@ -1,4 +1,7 @@
-"""The conformance vectors of the task specification, T2 to T24, and scripted oracles."""
+"""The conformance vectors of the task specification, T2 to T24, and scripted oracles.
+
+Long on purpose: the vectors in their numbered order, as the specification lists them.
+"""
 
 from functools import cache
 from itertools import pairwise

@@ -47,7 +47,7 @@ class EvolveConfig:
     cold: float = 0.0003
     """Temperature at the end of every annealing."""
     length: int = 20_000
-    """Changes in a round; rounds have from 0.3 to 3 times as many."""
+    """Changes in a round; rounds have from 0.3 to 2 times as many."""
     actions: int = 400_000_000
     """Actions after which a round is over, however few its changes were; by the same factor."""
 

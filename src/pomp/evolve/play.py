@@ -76,9 +76,7 @@ def play_machines(
     limits = np.array([INTERRUPTED, *sorted(budgets)], np.int64)
     patience = np.full(len(limits), 0 if to_the_end else config.patience, np.int64)
     patience[0] = config.patience
-    counts = (
-        config.fragility, float(setting.task.ceiling), config.penalty, config.lateness
-    )  # fmt: skip
+    counts = config.fragility, config.penalty, config.lateness
     told = MOST_STEPS * setting.scale, patience, limits, *counts
     if worlds.device == "cuda":
         return _play_on_gpu(setting, code, machines, worlds, told)
@@ -97,8 +95,9 @@ def _play_on_cpu(
 
     def run_part(part: int) -> None:
         run_machines(
-            part, parts, code.instructions, *machines.arrays[1:], *told, least, setting.rules,
-            *worlds.arrays, found.scores, found.played, found.tallies,
+            part, parts, code.instructions, *machines.arrays[1:], *told,
+            float(setting.task.ceiling), least, setting.rules, *worlds.arrays,
+            found.scores, found.played, found.tallies,
             np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
             np.empty(1, np.uint64), np.empty(max(code.depth, 1), np.int32), np.empty(2, np.int32),
         )  # fmt: skip

@@ -27,7 +27,7 @@ from pomp.tasks.engine import begin, draw_starts
 from pomp.tasks.task import Setting
 
 _KEPT = 4  # machines of a population, and of the best of all
-_ONE, _PAIR, _FOUR, _WALKER = range(4)  # how machines begin: one mode, or with mirror images
+_ONE, _PAIR, _FOUR, _WALKER = range(4)  # how machines begin; pair, four: with images
 _MIRRORED = (_PAIR, _FOUR)
 _TRIALS = {
     "perceptions": (_PAIR, _FOUR, _ONE, _PAIR, _ONE, _PAIR),

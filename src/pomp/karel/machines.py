@@ -135,7 +135,7 @@ def run_machine(
 @scalar
 def play_machine(
     step, world, code, first, literals, targets, defaults, start, most, patience, limits,
-    fragility, ceiling, penalty, lateness, rules, cells, pose, memory, stream,
+    fragility, penalty, lateness, rules, cells, pose, memory, stream,
     lane_cells, lane_memory, lane_stream, counters, outcome, tally,
 ):  # fmt: skip
     """What a machine earns in one world.
@@ -157,7 +157,6 @@ def play_machine(
         patience: `[M]` int64, by limit.
         limits: `[M]` int64, rising: calls that a program may spend.
         fragility: the share of what is lost under the first limit; 0: it is not tried.
-        ceiling: the most an episode can be worth.
         penalty: for an episode that is stuck.
         lateness: what it costs if the machine does not stop though the task is done.
         rules: int64; the worlds follow, read.
@@ -172,7 +171,7 @@ def play_machine(
         outcome: `[2]` int32, scratch.
         tally: `[3]` int64, added to.
     """
-    least, greatest, interrupted, is_stuck = ceiling, -np.inf, ceiling, False
+    least, greatest, interrupted, is_stuck = np.inf, -np.inf, np.inf, False
     attempt = 0 if fragility > 0 else 1
     while attempt < len(limits):
         copy_row(cells[world], lane_cells)

@@ -117,14 +117,15 @@ def take_modes(
 @kernel
 def run_machines(
     part, parts, code, literals, targets, defaults, start, most, patience, limits,
-    fragility, ceiling, penalty, lateness, thresholds, rules, cells, pose, memory, stream,
+    fragility, penalty, lateness, ceiling, thresholds, rules, cells, pose, memory, stream,
     scores, played, tallies, lane_cells, lane_memory, lane_stream, counters, outcome,
 ):  # fmt: skip
     """What machines earn on the same worlds; one that cannot reach its threshold is given up.
 
     Machines `part`, `part + parts`, ... of C are played. `code` `[C * K, L]` has their programs,
     `literals` `[C, K, R, 2]`, `targets` `[C, K, R]`, `defaults` `[C, K]` and `start` `[C]` their
-    rules. `thresholds` `[C]` are the least means that are of interest. Written are `scores` `[C]`,
+    rules. `thresholds` `[C]` are the least means that are of interest, `ceiling` is what a world
+    not yet played is taken to be worth. Written are `scores` `[C]`,
     the mean, or what it cannot exceed if it was given up, and `played` `[C]`, the worlds played;
     `tallies` `[C, 3]` are added to. The other arguments are those of `play_machine`.
     """
@@ -135,7 +136,7 @@ def run_machines(
             total += play_machine(
                 step, world, code, machine * modes, literals[machine], targets[machine],
                 defaults[machine], start[machine], most, patience, limits,
-                fragility, ceiling, penalty, lateness, rules, cells, pose, memory, stream,
+                fragility, penalty, lateness, rules, cells, pose, memory, stream,
                 lane_cells, lane_memory, lane_stream, counters, outcome, tallies[machine],
             )  # fmt: skip
             world += 1

@@ -107,7 +107,7 @@ def take_modes(
 @cuda.jit(cache=True)
 def run_machines(
     code, literals, targets, defaults, start, most, patience, limits,
-    fragility, ceiling, penalty, lateness, rules, cells, pose, memory, stream, earned, tallies,
+    fragility, penalty, lateness, rules, cells, pose, memory, stream, earned, tallies,
 ):  # fmt: skip
     """What machines earn in every world: `earned` `[C, B]` is written, `tallies` `[C, B, 3]` too.
 
@@ -125,6 +125,6 @@ def run_machines(
     earned[machine, world] = play_machine(
         step, world, code, machine * modes, literals[machine], targets[machine],
         defaults[machine], start[machine], most, patience, limits,
-        fragility, ceiling, penalty, lateness, rules, cells, pose, memory, stream,
+        fragility, penalty, lateness, rules, cells, pose, memory, stream,
         lane_cells, lane_memory, lane_stream, counters, outcome, tallies[machine, world],
     )  # fmt: skip
