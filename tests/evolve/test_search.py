@@ -165,7 +165,20 @@ def test_what_cannot_reach_its_threshold_is_given_up() -> None:
     cut = play_machines(setting, machines, worlds, COMPASS, least)
     assert (cut.scores < least).all()  # given up or not, it is never taken for better
     assert (cut.played < full.played).any()
-    assert (cut.scores[cut.played == 8] == full.scores[cut.played == 8]).all()
+    assert cut.actions.sum() < full.actions.sum()
+
+
+@pytest.mark.parametrize("name", ["UpNDown", "InfHarvester"])
+@pytest.mark.parametrize("fragility", [0.0, 0.3])
+def test_nothing_good_enough_is_given_up(name: str, fragility: float) -> None:
+    setting, config = find_task(name).configure(), replace(COMPASS, fragility=fragility)
+    machines, worlds = random_machines(64, 2, seed=3), draw_starts(setting, 3, 0)
+    full = play_machines(setting, machines, worlds, config)
+    enough = play_machines(setting, machines, worlds, config, full.scores - 1e-9)
+    assert enough.scores.tobytes() == full.scores.tobytes()
+    assert (enough.actions == full.actions).all()
+    missed = play_machines(setting, machines, worlds, config, full.scores + 1e-9)
+    assert (missed.scores < full.scores + 1e-9).all()
 
 
 def test_threads_make_no_difference() -> None:
@@ -389,6 +402,7 @@ def test_an_epoch_that_gains_nothing_ends_and_its_best_machine_stays() -> None:
         best.append(evolution.hall.best)
     assert evolution.epoch == evolution.round, "no epoch ended in 120 rounds"
     assert best == sorted(best)
+    assert len(set(evolution.hall.scores)) == len(evolution.hall.scores) == 4
     assert evolution.populations == []
     evolution.advance(lambda: False)
     assert len(evolution.populations) == 1

@@ -18,6 +18,9 @@ _PROGRAMS, _RULES, _CHOICES = range(3)  # what a chain draws
 class Annealing:
     """Chains of machines with one number of modes.
 
+    It takes `length` times the changes and actions that are set, and the actions `stretch` times
+    again, for machines whose episodes are long.
+
     Attributes:
         machines: where the chains are.
         scores: `[C]`, what these are worth.
@@ -27,11 +30,13 @@ class Annealing:
 
     def __init__(
         self, setting: Setting, worlds: WorldBatch, machines: Machines, stream: np.uint64,
-        config: EvolveConfig, *, heat: float, length: float, is_mirrored: bool = False,
+        config: EvolveConfig, *, heat: float, length: float, stretch: float = 1.0,
+        is_mirrored: bool = False,
     ) -> None:  # fmt: skip
         self.setting, self.worlds, self.machines, self.config = setting, worlds, machines, config
         self.hot, self.is_mirrored = config.hot * heat, is_mirrored
-        self._most_changes, self._most_actions = config.length * length, config.actions * length
+        self._most_changes = config.length * length
+        self._most_actions = config.actions * length * stretch
         chains = np.arange(len(machines))
         root = np.atleast_1d(stream)
         self._changes = branch(branch(root, _PROGRAMS), chains)

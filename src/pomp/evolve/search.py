@@ -30,14 +30,20 @@ _KEPT = 4  # machines of a population, and of the best of all
 _ONE, _PAIR, _FOUR, _WALKER = range(4)  # how machines begin; pair, four: with images
 _MIRRORED = (_PAIR, _FOUR)
 _TRIALS = {
-    "perceptions": (_PAIR, _FOUR, _ONE, _PAIR, _ONE, _PAIR),
-    "compass": (_WALKER, _FOUR, _WALKER, _PAIR, _ONE, _FOUR),
-}  # an epoch's first rounds, which begin anew
-_TRIAL_LENGTHS = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0)
+    "perceptions": (
+        (_PAIR, 0.5, 1), (_FOUR, 0.5, 1), (_ONE, 1.0, 1),
+        (_PAIR, 1.0, 1), (_FOUR, 2.0, 5), (_PAIR, 2.0, 5),
+    ),
+    "compass": (
+        (_WALKER, 0.5, 1), (_FOUR, 0.5, 1), (_WALKER, 1.0, 1),
+        (_PAIR, 1.0, 1), (_ONE, 2.0, 1), (_FOUR, 2.0, 1),
+    ),
+}  # fmt: skip
+# An epoch's first rounds, which begin anew: how, and `length` and `stretch` of their annealing.
 _STAGES = ((12, 4), (10, 2))  # then rounds in which so many populations take turns; then the best
 _STALE = 10  # rounds without a better machine that end an epoch
 _OVERFIT = 0.03  # an epoch whose machines are that much better on its starts gets more of them
-_MOST_STARTS = 64
+_MORE_STARTS = 4  # times as many at most
 _GROWTH = 0.35  # chance that a round begins with a mode more
 _HEATS = (0.03, 0.1, 0.3, 1.0)  # of the hottest, one per round
 _LENGTHS = (0.3, 0.6, 1.2)  # by the length that is set, one per round
@@ -126,16 +132,17 @@ class Evolution:
         is_trial, is_mirrored = place < len(trials), False
         population = Population() if is_trial else self._choose()
         if is_trial:
-            machines, is_mirrored = self._begin(trials[place], draws), trials[place] in _MIRRORED
-            heat, length = 1.0, _TRIAL_LENGTHS[place]
+            kind, length, stretch = trials[place]
+            machines, is_mirrored, heat = self._begin(kind, draws), kind in _MIRRORED, 1.0
         else:
+            stretch = 1
             machines = self._go_on(population, luck, draws)
             heat = _HEATS[int(luck[2] * len(_HEATS))]
             length = _LENGTHS[int(luck[3] * len(_LENGTHS))]
         config = self.config
         annealing = Annealing(
             self.setting, self.worlds, machines, branch(draws, _CHAINS)[0], config,
-            heat=heat, length=length, is_mirrored=is_mirrored,
+            heat=heat, length=length, stretch=stretch, is_mirrored=is_mirrored,
         )  # fmt: skip
         while not annealing.is_finished:
             if stop():
@@ -154,16 +161,18 @@ class Evolution:
         best = self.populations[0].best if self.populations else -np.inf
         fitness = float(play_machines(self.setting, machine, self.judges, self.config).scores[0])
         population.add(machine, fitness)
-        self.hall.add(machine, float(self.judge(machine).scores[0]))
+        earned = float(self.judge(machine).scores[0])
+        if earned not in self.hall.scores:  # else it is most likely the same machine once more
+            self.hall.add(machine, earned)
         if is_trial:
             self.populations.append(population)
-        elif found - fitness > _OVERFIT and self.starts < _MOST_STARTS:
+        elif found - fitness > _OVERFIT and self.starts < _MORE_STARTS * self.first_starts:
             self._play_on(2 * self.starts)
         self.populations.sort(key=lambda one: -one.best)
         if fitness > best:
             self.gained = self.round
         self.round += 1
-        least = len(_TRIAL_LENGTHS) + sum(rounds for rounds, _ in _STAGES)
+        least = len(_TRIALS[self.config.sensors]) + sum(rounds for rounds, _ in _STAGES)
         if self.round - self.epoch > least and self.round - self.gained > _STALE:
             self.populations, self.epoch, self.gained = [], self.round, self.round
             self._play_on(self.first_starts)
@@ -186,7 +195,7 @@ class Evolution:
 
     def _choose(self) -> Population:
         """Populations take turns; of fewer and fewer."""
-        place, count = self.round - self.epoch - len(_TRIAL_LENGTHS), 1
+        place, count = self.round - self.epoch - len(_TRIALS[self.config.sensors]), 1
         for rounds, kept in _STAGES:
             if place < rounds:
                 count = kept

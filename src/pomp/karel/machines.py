@@ -14,7 +14,20 @@ from pomp.karel.interpreter import (
     sees_nothing,
 )
 from pomp.karel.lanes import copy_row
-from pomp.karel.rules import ACTIONS, COST, DONE, SCORE, Compass, find_marker, perceive, value
+from pomp.karel.rules import (
+    ACTIONS,
+    COST,
+    DONE,
+    SCORE,
+    SUM,
+    UNIT,
+    VALUE,
+    WHOLE,
+    Compass,
+    find_marker,
+    perceive,
+    value,
+)
 
 PERCEPTIONS, DIRECTIONS = 4, len(Compass)
 IDLE = PERCEPTIONS + DIRECTIONS  # sensors: four perceptions, five directions, idleness
@@ -74,7 +87,7 @@ def next_mode(mode, literals, targets, defaults, rules, cells, pose, idle):
 
 @scalar
 def run_machine(
-    step, code, first, literals, targets, defaults, start, most, patience,
+    step, code, first, literals, targets, defaults, start, most, patience, affordable,
     limit, rules, cells, pose, memory, stream, counters, outcome,
 ):  # fmt: skip
     """One episode, in place; programs may spend `limit` calls.
@@ -89,6 +102,7 @@ def run_machine(
         start: the first mode.
         most: modes after which it is stopped.
         patience: actions without progress after which it is given up; 0: never.
+        affordable: actions after which it is given up in any case.
         limit: the cap of each program, in calls.
         rules: int64; the world follows.
         cells: `[H * W]` uint8, written.
@@ -127,15 +141,28 @@ def run_machine(
             if memory[DONE] != 0 and rules[COST] > 0:
                 ending = STUCK  # it would go on and pay for it
             break
+        if memory[ACTIONS] > affordable:
+            break
     if ending < 0:
         ending = LATE if memory[DONE] != 0 else STUCK
     return ending | cut | taken << PROGRAMS_SHIFT
 
 
 @scalar
+def afford(need, share, memory, rules):
+    """Actions after which an episode cannot earn `need` any more: the full score is worth 1.
+
+    Of the episode a `share` counts; the rest is of another, which may be worth 1 too.
+    """
+    if rules[VALUE] != SUM or rules[COST] == 0:
+        return np.inf
+    return (1 - need) * memory[UNIT] * rules[WHOLE] / (share * rules[COST]) + 1
+
+
+@scalar
 def play_machine(
     step, world, code, first, literals, targets, defaults, start, most, patience, limits,
-    fragility, penalty, lateness, rules, cells, pose, memory, stream,
+    fragility, penalty, lateness, need, rules, cells, pose, memory, stream,
     lane_cells, lane_memory, lane_stream, counters, outcome, tally,
 ):  # fmt: skip
     """What a machine earns in one world.
@@ -159,6 +186,7 @@ def play_machine(
         fragility: the share of what is lost under the first limit; 0: it is not tried.
         penalty: for an episode that is stuck.
         lateness: what it costs if the machine does not stop though the task is done.
+        need: less than that is of no interest: the episode may be given up, and -inf come back.
         rules: int64; the worlds follow, read.
         cells: see `rules`.
         pose: see `rules`.
@@ -177,9 +205,11 @@ def play_machine(
         copy_row(cells[world], lane_cells)
         copy_row(memory[world], lane_memory)
         lane_stream[0] = stream[world]
+        share = fragility if attempt == 0 else 1.0  # of the episode's worth that counts
+        affordable = afford(need, share, lane_memory, rules)
         ending = run_machine(
             step, code, first, literals, targets, defaults, start, most, patience[attempt],
-            limits[attempt], rules, lane_cells, np.int64(pose[world]), lane_memory,
+            affordable, limits[attempt], rules, lane_cells, np.int64(pose[world]), lane_memory,
             lane_stream, counters, outcome,
         )  # fmt: skip
         found = value(lane_memory, rules)
@@ -189,6 +219,8 @@ def play_machine(
             found -= lateness
         tally[PROGRAMS] += ending >> PROGRAMS_SHIFT
         tally[ACTED] += lane_memory[ACTIONS] - memory[world, ACTIONS]
+        if lane_memory[ACTIONS] > affordable:
+            return -np.inf
         if attempt == 0 and ending & CUT:
             interrupted = found
         else:

@@ -125,18 +125,19 @@ def run_machines(
     Machines `part`, `part + parts`, ... of C are played. `code` `[C * K, L]` has their programs,
     `literals` `[C, K, R, 2]`, `targets` `[C, K, R]`, `defaults` `[C, K]` and `start` `[C]` their
     rules. `thresholds` `[C]` are the least means that are of interest, `ceiling` is what a world
-    not yet played is taken to be worth. Written are `scores` `[C]`,
-    the mean, or what it cannot exceed if it was given up, and `played` `[C]`, the worlds played;
-    `tallies` `[C, 3]` are added to. The other arguments are those of `play_machine`.
+    not yet played is taken to be worth. Written are `scores` `[C]`, the mean, or something below
+    the threshold if it was given up, and `played` `[C]`, the worlds played; `tallies` `[C, 3]` are
+    added to. The other arguments are those of `play_machine`.
     """
     worlds, modes = len(pose), defaults.shape[1]
     for machine in range(part, len(start), parts):
         total, world = 0.0, 0
         while world < worlds:
+            need = thresholds[machine] * worlds - total - (worlds - world - 1) * ceiling
             total += play_machine(
                 step, world, code, machine * modes, literals[machine], targets[machine],
                 defaults[machine], start[machine], most, patience, limits,
-                fragility, penalty, lateness, rules, cells, pose, memory, stream,
+                fragility, penalty, lateness, need, rules, cells, pose, memory, stream,
                 lane_cells, lane_memory, lane_stream, counters, outcome, tallies[machine],
             )  # fmt: skip
             world += 1

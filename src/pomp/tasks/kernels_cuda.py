@@ -125,6 +125,6 @@ def run_machines(
     earned[machine, world] = play_machine(
         step, world, code, machine * modes, literals[machine], targets[machine],
         defaults[machine], start[machine], most, patience, limits,
-        fragility, penalty, lateness, rules, cells, pose, memory, stream,
+        fragility, penalty, lateness, -np.inf, rules, cells, pose, memory, stream,
         lane_cells, lane_memory, lane_stream, counters, outcome, tallies[machine, world],
     )  # fmt: skip
