@@ -8,7 +8,7 @@ from pomp.evolve.config import EvolveConfig
 from pomp.evolve.search import Evolution
 from pomp.tasks.task import Task
 
-ROUNDS, ACTIONS = 8, 50_000_000
+ROUNDS, ACTIONS = 8, 20_000_000
 """Rounds that are timed: six fresh starts, then two that go on; and about how long they are."""
 
 
