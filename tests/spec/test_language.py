@@ -1,4 +1,7 @@
-"""The language: tokens, grammar, masks, random programs, texts and error messages."""
+"""The language: tokens, grammar, masks, random programs, texts and error messages.
+
+Long on purpose: the numbered parts of the language in order, each over the vocabulary of the first.
+"""
 
 import json
 from collections import Counter
