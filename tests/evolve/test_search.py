@@ -22,7 +22,7 @@ from pomp.evolve.genome import (
     walkers,
     with_images,
 )
-from pomp.evolve.play import play_machines
+from pomp.evolve.play import Parents, play_machines
 from pomp.evolve.search import Evolution, Population, some_starts
 from pomp.evolve.texts import to_program_machine
 from pomp.karel.machines import IDLE, SENSORS
@@ -157,12 +157,20 @@ def test_a_machine_that_goes_on_when_all_is_done_pays_a_little() -> None:
     assert scores == pytest.approx([1.0 - COMPASS.lateness, 1.0])
 
 
+def parents_of(found, thresholds, **changes):
+    """Of machines that earned as `found`; a world not played yet may be worth 1."""
+    shape = found.earned.shape
+    orders = np.broadcast_to(np.arange(shape[1]), shape)
+    known = Parents(thresholds, found.earned - 5.0, np.ones(shape), orders, trust=shape[1])
+    return replace(known, **changes)
+
+
 def test_what_cannot_reach_its_threshold_is_given_up() -> None:
     setting = find_task("UpNDown").configure()
     machines, worlds = random_machines(32, 2, seed=2), draw_starts(setting, 8, 0)
     full = play_machines(setting, machines, worlds, COMPASS)
     least = full.scores + 0.9
-    cut = play_machines(setting, machines, worlds, COMPASS, least)
+    cut = play_machines(setting, machines, worlds, COMPASS, parents_of(full, least))
     assert (cut.scores < least).all()  # given up or not, it is never taken for better
     assert (cut.played < full.played).any()
     assert cut.actions.sum() < full.actions.sum()
@@ -174,11 +182,42 @@ def test_nothing_good_enough_is_given_up(name: str, fragility: float) -> None:
     setting, config = find_task(name).configure(), replace(COMPASS, fragility=fragility)
     machines, worlds = random_machines(64, 2, seed=3), draw_starts(setting, 3, 0)
     full = play_machines(setting, machines, worlds, config)
-    enough = play_machines(setting, machines, worlds, config, full.scores - 1e-9)
+    parents = parents_of(full, full.scores - 1e-9)
+    enough = play_machines(setting, machines, worlds, config, parents)
     assert enough.scores.tobytes() == full.scores.tobytes()
     assert (enough.actions == full.actions).all()
-    missed = play_machines(setting, machines, worlds, config, full.scores + 1e-9)
+    parents = parents_of(full, full.scores + 1e-9)
+    missed = play_machines(setting, machines, worlds, config, parents)
     assert (missed.scores < full.scores + 1e-9).all()
+
+
+def test_less_hope_gives_up_earlier() -> None:
+    setting = find_task("UpNDown").configure()
+    machines, worlds = random_machines(32, 2, seed=2), draw_starts(setting, 8, 0)
+    full = play_machines(setting, machines, worlds, COMPASS)
+    least = full.scores + 0.2
+    found = [
+        play_machines(setting, machines, worlds, COMPASS, parents_of(full, least, hopes=hopes))
+        for hopes in (np.ones_like(full.earned), full.earned + 0.3)
+    ]
+    assert found[1].played.sum() < found[0].played.sum()
+
+
+def test_a_change_that_changes_nothing_in_the_first_worlds_is_trusted() -> None:
+    setting = find_task("UpNDown").configure()
+    machines, worlds = random_machines(32, 2, seed=2), draw_starts(setting, 8, 0)
+    full = play_machines(setting, machines, worlds, COMPASS)
+    orders = np.broadcast_to(np.arange(8)[::-1], full.earned.shape)
+    least = np.full(32, -np.inf)
+    known = full.earned.copy()
+    known[:16, 0] += 7.0  # the last in order: nobody looks
+    known[16:, 7] += 7.0  # the first
+    parents = parents_of(full, least, earned=known, orders=orders, trust=2)
+    found = play_machines(setting, machines, worlds, COMPASS, parents)
+    assert found.earned[:16].tobytes() == known[:16].tobytes()
+    assert found.earned[16:].tobytes() == full.earned[16:].tobytes()
+    assert found.actions[:16].sum() < full.actions[:16].sum()
+    assert (found.actions[16:] == full.actions[16:]).all()
 
 
 def test_threads_make_no_difference() -> None:
@@ -333,6 +372,22 @@ def test_annealing_visits_programs_within_the_limits_and_never_forgets_the_best(
         assert compile_ids(run.machines.programs.reshape(-1, 20)).valid.all()
     assert run.evaluated == 8 * (1 + config.length)
     assert play_machines(setting, run.best, worlds, config).scores[0] == run.best_score
+
+
+def test_what_annealing_takes_on_trust_is_verified() -> None:
+    setting, config = find_task("InfDoorKey").configure(), config_of(length=10**6)
+    worlds = draw_starts(setting, 16, 0, Purpose.SEARCH)
+    machines = random_machines(8, 2, seed=9, config=config)
+    run = Annealing(setting, worlds, machines, np.uint64(5), config, heat=1.0, length=1.0)
+    differences = []
+    for _ in range(640):
+        run.step()
+        found = play_machines(setting, run.machines, worlds, config)
+        if run.iteration % 32 == 0:
+            assert found.scores.tobytes() == run.scores.tobytes()
+            assert found.earned.tobytes() == run.earned.tobytes()
+        differences.append(np.abs(found.scores - run.scores).max())
+    assert max(differences) > 0  # else there was nothing to verify
 
 
 def test_walkers_walk_to_the_marker() -> None:

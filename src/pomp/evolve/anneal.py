@@ -6,12 +6,14 @@ from numpy.typing import NDArray
 from pomp.dsl.mutation import propose_programs
 from pomp.evolve.config import EvolveConfig
 from pomp.evolve.genome import Machines, change_rules, limits_of, reflect
-from pomp.evolve.play import Scores, play_machines
+from pomp.evolve.play import Parents, Scores, play_machines
 from pomp.karel.world import WorldBatch
 from pomp.streams import branch
 from pomp.tasks.task import Setting
 
 _PROGRAM_CHANGES, _BOTH = 65, 10  # of 100 changes: of a program, and of these also of a rule
+_TRUST = 8  # worlds, at most, after which a change that changed nothing is taken to change nothing
+_VERIFIED = 32  # changes after which that is verified
 _PROGRAMS, _RULES, _CHOICES = range(3)  # what a chain draws
 
 
@@ -23,7 +25,7 @@ class Annealing:
 
     Attributes:
         machines: where the chains are.
-        scores: `[C]`, what these are worth.
+        earned: `[C, B]`, what these earn in each world, and `scores` `[C]`, on average.
         best: the best machine so far, and `best_score` its score.
         evaluated: machines played; `programs` they ran, and `actions` these took.
     """
@@ -43,11 +45,12 @@ class Annealing:
         self._rules = branch(branch(root, _RULES), chains)
         self._draws = branch(branch(root, _CHOICES), chains)
         found = play_machines(setting, machines, worlds, config)
-        self.scores = found.scores
-        self.evaluated = self.programs = self.actions = 0
+        self.earned, self.scores = found.earned, found.scores
+        self._verified = machines.copy(), self.earned.copy(), self.scores.copy()
+        self.evaluated, self.programs, self.actions = len(machines), 0, 0
         self._count(found)
-        top = int(np.argmax(self.scores))
-        self.best, self.best_score = machines.take([top]), float(self.scores[top])
+        self.best, self.best_score = machines.take([0]), -np.inf
+        self._remember(machines, self.scores)
         self.iteration = 0
 
     @property
@@ -68,19 +71,51 @@ class Annealing:
         chance = ((draws >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # above 0, up to 1
         temperature = self.hot * (self.config.cold / self.hot) ** self.share
         thresholds = self.scores + temperature * np.log(chance)
-        found = play_machines(self.setting, new, self.worlds, self.config, thresholds)
-        taken = (found.scores >= thresholds) & (found.played == len(self.worlds))
+        parents = self._parents(thresholds)
+        found = play_machines(self.setting, new, self.worlds, self.config, parents)
+        scores = found.scores
+        taken = scores >= thresholds
         self.machines.put(taken, new.take(taken))
-        self.scores = np.where(taken, found.scores, self.scores)
-        self.iteration += 1
+        self.earned[taken], self.scores[taken] = found.earned[taken], scores[taken]
         self._count(found)
-        if taken.any():
-            top = int(np.argmax(np.where(taken, found.scores, -np.inf)))
-            if found.scores[top] > self.best_score:
-                self.best, self.best_score = new.take([top]), float(found.scores[top])
+        self.evaluated += len(scores)
+        self._remember(new, scores)
+        self.iteration += 1
+        if self.iteration % _VERIFIED == 0:
+            self._verify()
+
+    def _parents(self, thresholds: NDArray[np.float64]) -> Parents:
+        """What is known of the chains' machines: worlds in which they earn least come first."""
+        worlds, chains = len(self.worlds), np.arange(len(self.machines))[:, None]
+        trust = max(1, min(worlds // 4, _TRUST))
+        places = (np.arange(worlds) + self.iteration * trust) % worlds
+        ranks = np.broadcast_to(places, self.earned.shape).copy()
+        ranks[chains, np.argsort(self.earned, axis=1, kind="stable")[:, : trust // 2]] = -1
+        missing = np.maximum(self.setting.task.ceiling - self.earned, 0.0)
+        hopes = self.earned + self.config.hope * missing
+        orders = np.argsort(ranks, axis=1, kind="stable")
+        return Parents(thresholds, self.earned, hopes, orders, trust)
+
+    def _verify(self) -> None:
+        """Play the chains' machines in all worlds; back to the last verified where one is worse."""
+        found = play_machines(self.setting, self.machines, self.worlds, self.config)
+        scores = found.scores
+        self._remember(self.machines, scores)
+        is_worse = scores < self.scores
+        machines, earned, before = self._verified
+        self.machines.put(is_worse, machines.take(is_worse))
+        self.earned = np.where(is_worse[:, None], earned, found.earned)
+        self.scores = np.where(is_worse, before, scores)
+        self._verified = self.machines.copy(), self.earned.copy(), self.scores.copy()
+        self._count(found)
+
+    def _remember(self, machines: Machines, scores: NDArray[np.float64]) -> None:
+        """Keep the best of some machines if it is better than any before."""
+        top = int(np.argmax(scores))
+        if scores[top] > self.best_score:
+            self.best, self.best_score = machines.take([top]), float(scores[top])
 
     def _count(self, found: Scores) -> None:
-        self.evaluated += len(found.scores)
         self.programs += int(found.programs.sum())
         self.actions += int(found.actions.sum())
 

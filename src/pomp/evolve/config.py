@@ -39,9 +39,12 @@ class EvolveConfig:
     """What a stuck episode costs."""
     lateness: float = 0.002
     """What it costs if a machine does not stop though the task is done."""
-    fragility: float = 0.05
+    fragility: float = 0.3
     """Share of what is lost if programs are interrupted that counts against a machine of a task
-    with longer horizons: one whose modes can be taken up again does well where they do more."""
+    whose longer horizons make programs longer: modes that can be taken up again do well there."""
+    hope: float = 0.05
+    """Share of what a machine leaves unearned that a changed one is taken to earn in worlds where
+    it has not played yet; with 1 no change is given up that could still be good enough."""
     hot: float = 0.03
     """Temperature at the start of a fresh machine's annealing, in units of the return."""
     cold: float = 0.0003
@@ -60,6 +63,7 @@ class EvolveConfig:
             penalty=(0.0, 1e6),
             lateness=(0.0, 1e6),
             fragility=(0.0, 1.0),
+            hope=(0.0, 1.0),
             hot=(1e-9, 1e3),
             cold=(1e-9, 1e3),
             length=(1, MOST),

@@ -21,13 +21,52 @@ from pomp.tasks.task import Setting
 MOST_STEPS = EpisodeConfig().most_steps
 
 
+@dataclass(frozen=True)
+class Parents:
+    """What is known of the machines that others are changes of, to tell early what these earn.
+
+    Attributes:
+        thresholds: `[C]`, the least means that are of interest.
+        earned: `[C, B]`, what the parents earned.
+        hopes: `[C, B]`, what a world is taken to be worth until it is played.
+        orders: `[C, B]` int64, the worlds as they are played.
+        trust: a machine that earns as much as its parent in so many worlds does so in all.
+    """
+
+    thresholds: NDArray[np.float64]
+    earned: NDArray[np.float64]
+    hopes: NDArray[np.float64]
+    orders: NDArray[np.int64]
+    trust: int
+
+    @classmethod
+    def unknown(cls, machines: int, worlds: int) -> "Parents":
+        """Nothing is known: all machines are played in all worlds."""
+        shape = machines, worlds
+        orders = np.broadcast_to(np.arange(worlds), shape)
+        return cls(np.full(machines, -np.inf), np.zeros(shape), np.zeros(shape), orders, worlds)
+
+
 @dataclass
 class Scores:
-    """What machines earn: `[C]` each, and a tally `[C, 3]`."""
+    """What C machines earn in B worlds.
 
-    scores: NDArray[np.float64]
+    Attributes:
+        earned: `[C, B]`, in each world that was played.
+        played: `[C]`, how many these are; less than B if a machine was given up.
+        tallies: `[C, 3]`.
+    """
+
+    earned: NDArray[np.float64]
     played: NDArray[np.int32]
     tallies: NDArray[np.int64]
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """The means; -inf if a machine was given up."""
+        worlds = self.earned.shape[1]
+        sums = np.cumsum(self.earned, axis=1)[:, -1]  # one by one, so the same on every device
+        return np.where(self.played == worlds, sums / worlds, -np.inf)
 
     @property
     def stuck(self) -> NDArray[np.int64]:
@@ -50,13 +89,13 @@ def play_machines(
     machines: Machines,
     worlds: WorldBatch,
     config: EvolveConfig,
-    thresholds: NDArray[np.float64] | None = None,
+    parents: Parents | None = None,
     *,
     budgets: Sequence[int] = BUDGETS,
     to_the_end: bool = False,
     threads: int | None = None,
 ) -> Scores:
-    """Play machines on the same worlds; those that cannot reach their threshold may be given up.
+    """Play machines on the same worlds, no longer than needed if their parents are known.
 
     An episode counts with the least of what it earns under several `budgets` of calls, minus the
     difference to the most, so that nothing that depends on one of them pays, and minus a share of
@@ -67,7 +106,7 @@ def play_machines(
         machines: C of them.
         worlds: where they play; on the GPU if these are there.
         config: what counts, and when a machine is stuck.
-        thresholds: `[C]`; None: all are played to the last world.
+        parents: of the machines; None: all are played in all worlds, as they are on the GPU.
         budgets: calls that a program may spend.
         to_the_end: a stuck machine goes on nevertheless, as it will when it is used.
         threads: None: one per core.
@@ -77,27 +116,29 @@ def play_machines(
     patience = np.full(len(limits), 0 if to_the_end else config.patience, np.int64)
     patience[0] = config.patience
     counts = config.fragility, config.penalty, config.lateness
-    told = MOST_STEPS * setting.scale, patience, limits, *counts
+    told: tuple[Any, ...] = MOST_STEPS * setting.scale, patience, limits, *counts
     if worlds.device == "cuda":
         return _play_on_gpu(setting, code, machines, worlds, told)
-    least = np.full(len(machines), -np.inf) if thresholds is None else thresholds
-    return _play_on_cpu(setting, code, machines, worlds, told, least, threads)
+    known = parents or Parents.unknown(len(machines), len(worlds))
+    needs = known.thresholds * len(worlds)
+    told += needs, known.earned, known.hopes, known.orders, known.trust
+    return _play_on_cpu(setting, code, machines, worlds, told, threads)
 
 
 def _play_on_cpu(
     setting: Setting, code: Code, machines: Machines, worlds: WorldBatch, told: tuple[Any, ...],
-    least: NDArray[np.float64], threads: int | None,
+    threads: int | None,
 ) -> Scores:  # fmt: skip
     count = len(machines)
-    found = Scores(np.zeros(count), np.zeros(count, np.int32), np.zeros((count, 3), np.int64))
+    earned, tallies = np.zeros((count, len(worlds))), np.zeros((count, 3), np.int64)
+    found = Scores(earned, np.zeros(count, np.int32), tallies)
     run_machines = kernels_of(setting.task).run_machines
     parts = parts_for(count, threads, least=8)
 
     def run_part(part: int) -> None:
         run_machines(
             part, parts, code.instructions, *machines.arrays[1:], *told,
-            float(setting.task.ceiling), least, setting.rules, *worlds.arrays,
-            found.scores, found.played, found.tallies,
+            setting.rules, *worlds.arrays, found.earned, found.played, found.tallies,
             np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
             np.empty(1, np.uint64), np.empty(max(code.depth, 1), np.int32), np.empty(2, np.int32),
         )  # fmt: skip
@@ -122,7 +163,5 @@ def _play_on_gpu(
         *inputs, most, *limited, *counts, rules_on_device(setting),
         *map(as_launchable, (*worlds.arrays, earned, tallies)),
     )  # fmt: skip
-    # Summed one after the other, as on the CPU, so that both agree to the bit.
-    totals = np.cumsum(earned.copy_to_host(), axis=1)[:, -1]
     played = np.full(shape[0], shape[1], np.int32)
-    return Scores(totals / shape[1], played, tallies.copy_to_host().sum(axis=1))
+    return Scores(earned.copy_to_host(), played, tallies.copy_to_host().sum(axis=1))

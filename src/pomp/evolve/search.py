@@ -93,8 +93,7 @@ class Evolution:
     def __init__(
         self, setting: Setting, seed: int, config: EvolveConfig, device: str = "cpu"
     ) -> None:
-        can_grow = len(setting.task.scales) > 1  # else nothing is gained by modes that can go on
-        self.config = config if can_grow else replace(config, fragility=0.0)
+        self.config = config if setting.task.is_restless else replace(config, fragility=0.0)
         self.setting, self.seed, self.device = setting, seed, device
         self.round, self.evaluated, self.programs, self.actions = 0, 0, 0, 0
         self.epoch, self.gained = 0, 0

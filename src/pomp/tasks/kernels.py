@@ -117,34 +117,41 @@ def take_modes(
 @kernel
 def run_machines(
     part, parts, code, literals, targets, defaults, start, most, patience, limits,
-    fragility, penalty, lateness, ceiling, thresholds, rules, cells, pose, memory, stream,
-    scores, played, tallies, lane_cells, lane_memory, lane_stream, counters, outcome,
+    fragility, penalty, lateness, needs, known, hopes, orders, trust,
+    rules, cells, pose, memory, stream,
+    earned, played, tallies, lane_cells, lane_memory, lane_stream, counters, outcome,
 ):  # fmt: skip
-    """What machines earn on the same worlds; one that cannot reach its threshold is given up.
+    """What machines earn on the same worlds, unless the first of them tell enough.
 
-    Machines `part`, `part + parts`, ... of C are played. `code` `[C * K, L]` has their programs,
-    `literals` `[C, K, R, 2]`, `targets` `[C, K, R]`, `defaults` `[C, K]` and `start` `[C]` their
-    rules. `thresholds` `[C]` are the least means that are of interest, `ceiling` is what a world
-    not yet played is taken to be worth. Written are `scores` `[C]`, the mean, or something below
-    the threshold if it was given up, and `played` `[C]`, the worlds played; `tallies` `[C, 3]` are
-    added to. The other arguments are those of `play_machine`.
+    Machines `part`, `part + parts`, ... of C are played, each in B worlds in its own of the
+    `orders` `[C, B]`. `code` `[C * K, L]` has their programs, `literals` `[C, K, R, 2]`, `targets`
+    `[C, K, R]`, `defaults` `[C, K]` and `start` `[C]` their rules. One that falls short of the sum
+    it `needs` `[C]`, if the worlds to come are worth what one `hopes` `[C, B]`, is given up. One
+    that earns in its first `trust` worlds what is `known` `[C, B]` of another is taken to earn it
+    everywhere. Written are `earned` `[C, B]` and `played` `[C]`: B, or the worlds after which it
+    was given up; `tallies` `[C, 3]` are added to. The others are those of `play_machine`.
     """
     worlds, modes = len(pose), defaults.shape[1]
     for machine in range(part, len(start), parts):
-        total, world = 0.0, 0
-        while world < worlds:
-            need = thresholds[machine] * worlds - total - (worlds - world - 1) * ceiling
-            total += play_machine(
-                step, world, code, machine * modes, literals[machine], targets[machine],
-                defaults[machine], start[machine], most, patience, limits,
-                fragility, penalty, lateness, need, rules, cells, pose, memory, stream,
-                lane_cells, lane_memory, lane_stream, counters, outcome, tallies[machine],
-            )  # fmt: skip
-            world += 1
-            if total + (worlds - world) * ceiling < thresholds[machine] * worlds:
-                break
-        played[machine] = world
-        scores[machine] = (total + (worlds - world) * ceiling) / worlds
+        rest = hopes[machine].sum() - needs[machine]  # how far it may fall short of its hopes
+        count, is_same = 0, True
+        while count < worlds and rest >= 0:
+            world = orders[machine, count]
+            hope = hopes[machine, world]
+            if is_same and count >= trust:
+                found = known[machine, world]
+            else:
+                found = play_machine(
+                    step, world, code, machine * modes, literals[machine], targets[machine],
+                    defaults[machine], start[machine], most, patience, limits,
+                    fragility, penalty, lateness, hope - rest, rules, cells, pose, memory, stream,
+                    lane_cells, lane_memory, lane_stream, counters, outcome, tallies[machine],
+                )  # fmt: skip
+                is_same = is_same and found == known[machine, world]
+            earned[machine, world] = found
+            rest += found - hope
+            count += 1
+        played[machine] = count
 
 
 # Recording: the same run with hooks that write a row per action.

@@ -145,6 +145,8 @@ class Task:
         too_many: why `starts` is None.
         is_start: whether a map is a start, for a task that cannot list them.
         draws: whether steps draw at random in a setting.
+        is_restless: whether a longer horizon changes what an action does, not only how much there
+            is to do.
     """
 
     name: str
@@ -170,6 +172,7 @@ class Task:
     too_many: str = ""
     is_start: Callable[[Map], bool] = is_no_start
     draws: Callable[["Setting"], bool] = never
+    is_restless: bool = False
 
     def configure(
         self,

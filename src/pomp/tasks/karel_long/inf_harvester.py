@@ -130,5 +130,6 @@ INF_HARVESTER = Task(
     max_steps=MAX_STEPS,
     starts=_starts,
     draws=lambda setting: True,
+    is_restless=True,
     variants={"hipo": {}, "paper": {}},
 )
