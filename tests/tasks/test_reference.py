@@ -113,7 +113,8 @@ class ForcedStream:
             return [c for c in task.valid if (c[0] > row if was_up else c[0] < row)].index(cell)
         if cell == NOWHERE:
             return 0
-        return sorted(task.world.zero).index(cell) * 2 * task.scale + 1
+        emptied = sorted(task.world.zero)
+        return len(emptied) + emptied.index(cell)
 
     def erased(self, chamber):
         """Where the last marker of Seesaw was: its zero flag is set, if possible since now."""

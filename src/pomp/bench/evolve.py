@@ -24,7 +24,7 @@ class EvolveSpeed:
 
 def measure_evolve(task: Task) -> EvolveSpeed:
     """Time the first rounds of a search with the compass; compiling is not counted."""
-    setting, config = task.configure(), EvolveConfig(sensors="compass", actions=ACTIONS)
+    setting, config = task.configure(), EvolveConfig(sensors="compass", actions=ACTIONS, polish=8)
     Evolution(setting, 0, EvolveConfig(chains=2, length=1, polish=1)).advance(lambda: False)
 
     def run() -> tuple[float, Evolution]:

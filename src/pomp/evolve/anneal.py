@@ -61,8 +61,8 @@ class Annealing:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it is cold, or nothing is left to gain."""
-        return self.share >= 1.0 or self.best_score >= self.setting.task.ceiling - 1e-9
+        """Whether it is cold, or there is nothing left to earn."""
+        return self.share >= 1.0 or self.best_score >= 1.0 - 1e-9
 
     def step(self) -> None:
         """One change of every chain."""

@@ -31,8 +31,8 @@ _ONE, _PAIR, _FOUR, _WALKER = range(4)  # how machines begin; pair, four: with i
 _MIRRORED = (_PAIR, _FOUR)
 _TRIALS = {
     "perceptions": (
-        (_PAIR, 0.5, 1), (_FOUR, 0.5, 1), (_ONE, 1.0, 1),
-        (_PAIR, 1.0, 1), (_FOUR, 2.0, 5), (_PAIR, 2.0, 5),
+        (_PAIR, 0.5, 1), (_FOUR, 0.5, 1), (_ONE, 1.0, 1), (_PAIR, 1.0, 1),
+        (_FOUR, 2.0, 5), (_FOUR, 1.0, 5), (_PAIR, 1.0, 5),
     ),
     "compass": (
         (_WALKER, 0.5, 1), (_FOUR, 0.5, 1), (_WALKER, 1.0, 1),

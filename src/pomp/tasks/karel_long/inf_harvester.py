@@ -93,10 +93,11 @@ def step(cells, rules, pose, memory, stream, action):
         memory[SCORE] += 1
         if memory[SCORE] >= rules[EXPECTED]:
             memory[DONE] = 1
-        odds = 2 * rules[SCALE]
-        k = below(stream, memory[EMPTY] * odds)
-        if k % odds != 0:
-            spot = kth_empty(cells, rules, memory, k // odds)
+        # Whether it grows again depends on the draw alone, so worlds alike are equally lucky
+        # whatever the agent does; where it does, on the cells that are empty.
+        k = below(stream, memory[EMPTY] * 2 * rules[SCALE])
+        if k >= memory[EMPTY]:
+            spot = kth_empty(cells, rules, memory, k % memory[EMPTY])
             cells[spot] = FLAG | 1
             count_empty(rules, memory, spot, -1)
     return pose

@@ -319,7 +319,7 @@ class InfHarvester(LongTask):
         self.events += 1
         emptied = sorted(self.world.zero)
         k = self.stream.below(len(emptied) * 2 * self.scale)
-        place, outcome = divmod(k, 2 * self.scale)
+        outcome, place = divmod(k, len(emptied))
         if outcome != 0:
             self.world.write(emptied[place], 1)
             self.world.flagged.add(emptied[place])
