@@ -390,6 +390,14 @@ def test_what_annealing_takes_on_trust_is_verified() -> None:
     assert max(differences) > 0  # else there was nothing to verify
 
 
+def test_interruptions_count_only_where_longer_horizons_bring_them() -> None:
+    found = {
+        name: Evolution(find_task(name).configure(), 0, config_of()).config.fragility
+        for name in ("InfHarvester", "Farmer", "Maze")
+    }
+    assert found == {"InfHarvester": EvolveConfig().fragility, "Farmer": 0.0, "Maze": 0.0}
+
+
 def test_walkers_walk_to_the_marker() -> None:
     setting = find_task("UpNDown").configure()
     machine = to_program_machine(setting, walkers(COMPASS))

@@ -189,6 +189,23 @@ def test_what_a_program_is_batched_with_changes_nothing():
     assert rollout(setting, alone, worlds.take([2])).returns[0, 0] == together[17, 2]
 
 
+def test_worlds_of_inf_harvester_are_equally_lucky_whatever_is_done_in_them():
+    setting = find_task("InfHarvester").configure()
+    lucks = []
+    for seed in (1, 2):
+        draw, worlds, luck = np.random.default_rng(seed), draw_starts(setting, 1, 0), []
+        while len(luck) < 60:
+            before = np.count_nonzero(worlds.grid & 15)
+            cell = worlds.cells[0, worlds.pose[0] >> 2]
+            action = int(draw.choice([0, 0, 1, 2, 3, 3]))  # move, turn, pick
+            act_on(setting, worlds, [action])
+            if action == 3 and cell & 15:
+                luck.append(np.count_nonzero(worlds.grid & 15) == before)
+        lucks.append(luck)
+    assert lucks[0] == lucks[1]
+    assert 10 < sum(lucks[0]) < 50
+
+
 def test_a_rollout_leaves_its_worlds_alone():
     setting = find_task("Farmer").configure()
     worlds = draw_starts(setting, 4, 0)
