@@ -8,8 +8,10 @@ from pomp.evolve.config import EvolveConfig
 from pomp.evolve.search import Evolution
 from pomp.tasks.task import Task
 
-ROUNDS, ACTIONS = 8, 20_000_000
-"""Rounds that are timed: six fresh starts, then two that go on; and about how long they are."""
+ROUNDS = 8
+"""Rounds that are timed: six fresh starts, then two that go on."""
+CONFIG = EvolveConfig(sensors="compass", length=2_000, actions=20_000_000, polish=8)
+"""How long these are."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,11 @@ class EvolveSpeed:
 
 def measure_evolve(task: Task) -> EvolveSpeed:
     """Time the first rounds of a search with the compass; compiling is not counted."""
-    setting, config = task.configure(), EvolveConfig(sensors="compass", actions=ACTIONS, polish=8)
+    setting = task.configure()
     Evolution(setting, 0, EvolveConfig(chains=2, length=1, polish=1)).advance(lambda: False)
 
     def run() -> tuple[float, Evolution]:
-        evolution = Evolution(setting, 0, config)
+        evolution = Evolution(setting, 0, CONFIG)
         began = time.perf_counter()
         for _ in range(ROUNDS):
             evolution.advance(lambda: False)

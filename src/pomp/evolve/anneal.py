@@ -14,6 +14,7 @@ from pomp.tasks.task import Setting
 _PROGRAM_CHANGES, _BOTH = 65, 10  # of 100 changes: of a program, and of these also of a rule
 _TRUST = 8  # worlds, at most, after which a change that changed nothing is taken to change nothing
 _VERIFIED = 32  # changes after which that is verified
+_WORTH_THREADS = 100_000  # actions of a change of all chains from which on threads help
 _PROGRAMS, _RULES, _CHOICES = range(3)  # what a chain draws
 
 
@@ -72,7 +73,8 @@ class Annealing:
         temperature = self.hot * (self.config.cold / self.hot) ** self.share
         thresholds = self.scores + temperature * np.log(chance)
         parents = self._parents(thresholds)
-        found = play_machines(self.setting, new, self.worlds, self.config, parents)
+        threads = None if self._last >= _WORTH_THREADS else 1
+        found = play_machines(self.setting, new, self.worlds, self.config, parents, threads=threads)
         scores = found.scores
         taken = scores >= thresholds
         self.machines.put(taken, new.take(taken))
@@ -116,8 +118,9 @@ class Annealing:
             self.best, self.best_score = machines.take([top]), float(scores[top])
 
     def _count(self, found: Scores) -> None:
+        self._last = int(found.actions.sum())
         self.programs += int(found.programs.sum())
-        self.actions += int(found.actions.sum())
+        self.actions += self._last
 
     def _change(self, draws: NDArray[np.uint64]) -> Machines:
         """Another program in a mode, another rule, or both."""
