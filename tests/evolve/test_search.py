@@ -375,12 +375,12 @@ def test_annealing_visits_programs_within_the_limits_and_never_forgets_the_best(
 
 
 def test_what_annealing_takes_on_trust_is_verified() -> None:
-    setting, config = find_task("InfDoorKey").configure(), config_of(length=10**6)
+    setting, config = find_task("DoorKey").configure(), config_of(length=10**6)
     worlds = draw_starts(setting, 16, 0, Purpose.SEARCH)
     machines = random_machines(8, 2, seed=9, config=config)
     run = Annealing(setting, worlds, machines, np.uint64(5), config, heat=1.0, length=1.0)
     differences = []
-    for _ in range(640):
+    for _ in range(192):
         run.step()
         found = play_machines(setting, run.machines, worlds, config)
         if run.iteration % 32 == 0:
