@@ -2,4 +2,5 @@
 
 from pomp.cli.main import main
 
-main()
+if __name__ == "__main__":  # not in the processes of a search
+    main()

@@ -1,8 +1,9 @@
 """Compiled functions and where their machine code is kept.
 
-`scalar` marks a function that other compiled functions inline; `kernel` marks a launch loop, whose
-machine code is kept on disk. The folder is keyed by a digest of the package's sources, because
-Numba's own cache does not notice an edit to a function that a kernel imports from another file.
+`scalar` marks a function that other compiled functions inline, `routine` a larger one that they
+call; `kernel` marks a launch loop, whose machine code is kept on disk. The folder is keyed by a
+digest of the package's sources, because Numba's own cache does not notice an edit to a function
+that a kernel imports from another file.
 
 A kept file counts only with the checksum that was written beside it, so a truncated or damaged
 cache means compiling again and nothing worse. Files are replaced atomically (by Numba, and here),
@@ -42,6 +43,13 @@ def scalar(function: F) -> F:
     """Decorator of the small functions that make up a kernel: they are pasted into callers."""
     inlined: Any = numba.njit(inline="always", error_model="numpy")(function)
     return inlined
+
+
+def routine(function: F) -> F:
+    """Decorator of a large function of a kernel: called, not pasted, which is compiled sooner."""
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+    called: Any = numba.njit(**options)(function)
+    return called
 
 
 def digest_of(*texts: bytes) -> str:

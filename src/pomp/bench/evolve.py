@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 
+from pomp._numba import thread_count
 from pomp.bench.machine import on_one_core
 from pomp.evolve.config import EvolveConfig
 from pomp.evolve.search import Evolution
@@ -27,16 +28,19 @@ class EvolveSpeed:
 def measure_evolve(task: Task) -> EvolveSpeed:
     """Time the first rounds of a search with the compass; compiling is not counted."""
     setting = task.configure()
-    Evolution(setting, 0, EvolveConfig(chains=2, length=1, polish=1)).advance(lambda: False)
+    workers = min(CONFIG.teams, thread_count())
 
-    def run() -> tuple[float, Evolution]:
-        evolution = Evolution(setting, 0, CONFIG)
+    def run(config: EvolveConfig, workers: int) -> tuple[float, Evolution]:
+        evolution = Evolution(setting, 0, config, workers=workers)
         began = time.perf_counter()
         for _ in range(ROUNDS):
             evolution.advance(lambda: False)
-        return evolution.evaluated / (time.perf_counter() - began), evolution
+        seconds = time.perf_counter() - began
+        evolution.close()
+        return evolution.evaluated / seconds, evolution
 
-    every, evolution = run()
+    run(EvolveConfig(chains=2, length=1, polish=1), workers)
+    every, evolution = run(CONFIG, workers)
     with on_one_core():
-        one, _ = run()
+        one, _ = run(CONFIG, 1)
     return EvolveSpeed(one, every, evolution.actions / evolution.evaluated)

@@ -150,7 +150,7 @@ def search_machine(one: "EvolutionRun", stop: Stop, label: str = "") -> bool:
     progress = Progress(f"{label} {name}".lstrip(), 1)
 
     def note() -> str:
-        rate = f"{evolution.evaluated / max(one.spent, 1e-9):,.0f} machines/s"
+        rate = f"{evolution.tried / max(one.spent, 1e-9):,.0f} machines/s"
         if not evolution.round:
             return rate
         best, modes = evolution.hall.best, evolution.hall.machines[0].modes
@@ -165,5 +165,6 @@ def search_machine(one: "EvolutionRun", stop: Stop, label: str = "") -> bool:
             if not one.advance(is_stopped) and stop():
                 return False
     finally:
+        one.close()
         progress.close()
     return not stop.was_asked

@@ -2,8 +2,7 @@
 
 One pass outlines a program: its statements, conditions and counts with their first and last token.
 Every change then cuts a span of tokens out and puts other tokens in its place. All moves stand in
-one function, and so in one long file, because they end in the same expansion: Numba pastes it in
-once, not eleven times.
+one function, and so in one long file, because they end in the same way.
 """
 
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import kernel, launch, parts_for, scalar
+from pomp._numba import kernel, launch, parts_for, routine, scalar
 from pomp.dsl.grammar import CONDITION, COUNT, PERCEPTION, STATEMENT, STATEMENT_FORMS
 from pomp.dsl.sampling import (
     SYMBOLS,
@@ -178,7 +177,7 @@ def propose_programs(
     return proposed
 
 
-@scalar
+@routine
 def _outline(ids, classes, nodes, frames, measures):  # noqa: C901 - one pass over all tokens
     """List the parts of a program; returns how many.
 
@@ -280,7 +279,7 @@ def _end_of_span(stream, nodes, count, node):
     return end
 
 
-@scalar
+@routine
 def _change(  # noqa: C901 - all moves, so that they share one expansion
     stream, move, ids, nodes, count, tables, classes, words, depth, items, tail, inserted, out
 ):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import kernel, launch, parts_for, scalar
+from pomp._numba import kernel, launch, parts_for, routine, scalar
 from pomp.dsl.grammar import (
     ACTION,
     ACTION_WEIGHTS,
@@ -180,7 +180,7 @@ def push_symbol(items, height, symbol):
     return height + 1
 
 
-@scalar
+@routine
 def expand(stream, height, tables, max_depth, max_nesting, items, ids, at):
     """Write out what stands on the stack, from `ids[at]` on.
 

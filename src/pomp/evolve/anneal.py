@@ -22,7 +22,7 @@ class Annealing:
     """Chains of machines with one number of modes.
 
     It takes `length` times the changes and actions that are set, and the actions `stretch` times
-    again, for machines whose episodes are long.
+    again, for machines whose episodes are long; `threads` at most, None: one per core.
 
     Attributes:
         machines: where the chains are.
@@ -34,10 +34,10 @@ class Annealing:
     def __init__(
         self, setting: Setting, worlds: WorldBatch, machines: Machines, stream: np.uint64,
         config: EvolveConfig, *, heat: float, length: float, stretch: float = 1.0,
-        is_mirrored: bool = False,
+        is_mirrored: bool = False, threads: int | None = None,
     ) -> None:  # fmt: skip
         self.setting, self.worlds, self.machines, self.config = setting, worlds, machines, config
-        self.hot, self.is_mirrored = config.hot * heat, is_mirrored
+        self.hot, self.is_mirrored, self.threads = config.hot * heat, is_mirrored, threads
         self._most_changes = config.length * length
         self._most_actions = config.actions * length * stretch
         chains = np.arange(len(machines))
@@ -45,7 +45,7 @@ class Annealing:
         self._changes = branch(branch(root, _PROGRAMS), chains)
         self._rules = branch(branch(root, _RULES), chains)
         self._draws = branch(branch(root, _CHOICES), chains)
-        found = play_machines(setting, machines, worlds, config)
+        found = play_machines(setting, machines, worlds, config, threads=threads)
         self.earned, self.scores = found.earned, found.scores
         self._verified = machines.copy(), self.earned.copy(), self.scores.copy()
         self.evaluated, self.programs, self.actions = len(machines), 0, 0
@@ -73,7 +73,7 @@ class Annealing:
         temperature = self.hot * (self.config.cold / self.hot) ** self.share
         thresholds = self.scores + temperature * np.log(chance)
         parents = self._parents(thresholds)
-        threads = None if self._last >= _WORTH_THREADS else 1
+        threads = self.threads if self._last >= _WORTH_THREADS else 1
         found = play_machines(self.setting, new, self.worlds, self.config, parents, threads=threads)
         scores = found.scores
         taken = scores >= thresholds
@@ -100,7 +100,9 @@ class Annealing:
 
     def _verify(self) -> None:
         """Play the chains' machines in all worlds; back to the last verified where one is worse."""
-        found = play_machines(self.setting, self.machines, self.worlds, self.config)
+        found = play_machines(
+            self.setting, self.machines, self.worlds, self.config, threads=self.threads
+        )
         scores = found.scores
         self._remember(self.machines, scores)
         is_worse = scores < self.scores

@@ -28,6 +28,9 @@ class EvolveConfig:
     """Longest program."""
     chains: int = 32
     """Machines that are changed side by side in a round."""
+    teams: int = 2
+    """Rounds that go on side by side, each on a core of its own if there is one; a result depends
+    on it, but not on the cores."""
     starts: int = 16
     """Worlds on which a changed machine is played; fewer if the task has fewer, a quarter if all
     begin alike and only what happens later is random."""
@@ -56,7 +59,7 @@ class EvolveConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, sensors=Sensors)
-        check_ranges(self, modes=(1, MAX_MODES), tokens=(5, 180), chains=(1, 65536))
+        check_ranges(self, modes=(1, MAX_MODES), tokens=(5, 180), chains=(1, 65536), teams=(1, 64))
         check_ranges(self, starts=(1, MOST), polish=(1, MOST), patience=(0, MOST))
         check_ranges(
             self,

@@ -43,7 +43,7 @@ class Parents:
     def unknown(cls, machines: int, worlds: int) -> "Parents":
         """Nothing is known: all machines are played in all worlds."""
         shape = machines, worlds
-        orders = np.broadcast_to(np.arange(worlds), shape)
+        orders = np.tile(np.arange(worlds), (machines, 1))  # laid out as others: compiled once
         return cls(np.full(machines, -np.inf), np.zeros(shape), np.zeros(shape), orders, worlds)
 
 

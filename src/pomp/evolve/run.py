@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pomp._numba import thread_count
 from pomp.configs import to_json
 from pomp.embedding.files import read_arrays, write_arrays
 from pomp.errors import DataFileError, OutputError
@@ -83,7 +84,8 @@ class EvolutionRun:
         self.folder = path / setting.task.name / f"seed{seed}"
         self.seconds, self._since = 0.0, time.monotonic()
         self.records: list[dict[str, Any]] = []
-        self.evolution = Evolution(setting, seed, plan.config, plan.device)
+        workers = 1 if plan.device == "cuda" else min(plan.config.teams, thread_count())
+        self.evolution = Evolution(setting, seed, plan.config, plan.device, workers)
 
     @property
     def is_finished(self) -> bool:
@@ -129,13 +131,19 @@ class EvolutionRun:
             raise DataFileError(f"{what}; delete it to begin this seed anew") from error
 
     def advance(self, stop: Callable[[], bool]) -> bool:
-        """One round and a checkpoint; whether it came to its end."""
+        """One round and a checkpoint; whether it came to its end.
+
+        When the time is over, all rounds that came to theirs.
+        """
         evolution = self.evolution
 
         def is_over() -> bool:
             return stop() or (evolution.round > 0 and not self.plan.rounds and self.share >= 1.0)
 
-        if not evolution.advance(is_over):
+        before = evolution.round
+        if not evolution.advance(is_over) and not stop():
+            evolution.gather()
+        if evolution.round == before:
             return False
         hall = evolution.hall
         self.records.append(
@@ -152,6 +160,10 @@ class EvolutionRun:
         values |= {"seconds": self.spent, "records": self.records}
         write_arrays(self.folder / STATE_FILE, arrays, values)
         return True
+
+    def close(self) -> None:
+        """Stop what goes on beside this."""
+        self.evolution.close()
 
     @property
     def file(self) -> Path:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.evolve.anneal import Annealing
 from pomp.evolve.config import BUDGETS, EvolveConfig
 from pomp.evolve.genome import (
     Machines,
@@ -21,9 +20,9 @@ from pomp.evolve.genome import (
     with_images,
 )
 from pomp.evolve.play import Scores, play_machines
-from pomp.karel.world import WorldBatch
-from pomp.streams import Purpose, branch, draw_units, open_streams
-from pomp.tasks.engine import begin, draw_starts
+from pomp.evolve.rounds import CHOICES, NEW, Found, Round, draws_of, some_starts
+from pomp.evolve.teams import Teams
+from pomp.streams import Purpose, branch, draw_units
 from pomp.tasks.task import Setting
 
 _KEPT = 4  # machines of a population, and of the best of all
@@ -48,14 +47,15 @@ _GROWTH = 0.35  # chance that a round begins with a mode more
 _HEATS = (0.03, 0.1, 0.3, 1.0)  # of the hottest, one per round
 _LENGTHS = (0.3, 0.6, 1.2)  # by the length that is set, one per round
 
-_NEW, _CHOICES, _CHAINS = range(3)  # what a round draws
+_PENDING = "pending."
 _COUNTS = ("round", "epoch", "gained", "starts", "evaluated", "programs", "actions")
 
 
 @dataclass
 class Population:
-    """Relatives: the best machines of rounds that began with one another."""
+    """Relatives: the best machines of rounds that began with one another, from `number` on."""
 
+    number: int = 0
     machines: list[Machines] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
 
@@ -75,23 +75,30 @@ class Population:
 class Evolution:
     """A search in epochs: fresh populations, of which fewer and fewer go on, until none gains.
 
-    What a round does depends on the rounds before it alone.
+    What a round does depends on earlier rounds alone: none for an epoch's first ones, for others
+    all but the last `teams - 1`, so that these can go on beside it.
 
     Attributes:
         setting: the task.
         seed: of everything drawn.
         device: where machines are played.
-        round: the one that comes next, from 0.
+        round: the one that is taken next, from 0.
+        pending: rounds that are decided, this one first.
         epoch: the round with which this epoch began.
         gained: the round of this epoch's last success.
-        starts: worlds on which changed machines are played, and `worlds` these.
+        starts: worlds on which changed machines are played.
         populations: of this epoch, the best first, by their fitness on the starts that judge.
         hall: the best machines so far, by what they earn there to the very end.
         evaluated: machines played in all; `programs` they ran, and `actions` these took.
     """
 
     def __init__(
-        self, setting: Setting, seed: int, config: EvolveConfig, device: str = "cpu"
+        self,
+        setting: Setting,
+        seed: int,
+        config: EvolveConfig,
+        device: str = "cpu",
+        workers: int = 1,
     ) -> None:
         self.config = config if setting.task.is_restless else replace(config, fragility=0.0)
         self.setting, self.seed, self.device = setting, seed, device
@@ -99,8 +106,10 @@ class Evolution:
         self.epoch, self.gained = 0, 0
         self.populations: list[Population] = []
         self.hall = Population()
-        self._play_on(self.first_starts)
+        self.pending: list[Round] = []
+        self.starts = self.first_starts
         self.judges = some_starts(setting, config.polish, seed, Purpose.VALIDATION).to(device)
+        self._teams = Teams(setting, seed, self.config, device, workers)
 
     @property
     def first_starts(self) -> int:
@@ -109,72 +118,91 @@ class Evolution:
         begin_alike = task.starts is not None and len(self.setting.list_starts()) == 1
         return max(1, starts // 4) if begin_alike else starts
 
-    def _play_on(self, starts: int) -> None:
-        self.starts = starts
-        worlds = some_starts(self.setting, starts, self.seed, Purpose.SEARCH)
-        self.worlds = worlds.to(self.device)
-
     @property
     def is_solved(self) -> bool:
         """Whether nothing is left to gain."""
         return self.hall.best >= self.setting.task.ceiling - 1e-9
 
+    @property
+    def tried(self) -> int:
+        """Machines played so far, those of rounds that go on included."""
+        return self.evaluated + self._teams.tried
+
     def advance(self, stop: Callable[[], bool]) -> bool:
-        """One round; whether it came to its end (if not, it leaves nothing behind).
+        """Wait for a round; whether it came to its end (if not, others still go on).
 
         Args:
-            stop: asked after every step.
+            stop: asked again and again.
         """
-        draws = open_streams(Purpose.PROGRAMS, self.seed, self.round, worlds=1)
-        luck = draw_units(branch(draws, _CHOICES), 5)[:, 0]
-        place, trials = self.round - self.epoch, _TRIALS[self.config.sensors]
-        is_trial, is_mirrored = place < len(trials), False
-        population = Population() if is_trial else self._choose()
-        if is_trial:
-            kind, length, stretch = trials[place]
-            machines, is_mirrored, heat = self._begin(kind, draws), kind in _MIRRORED, 1.0
-        else:
-            stretch = 1
-            machines = self._go_on(population, luck, draws)
-            heat = _HEATS[int(luck[2] * len(_HEATS))]
-            length = _LENGTHS[int(luck[3] * len(_LENGTHS))]
-        config = self.config
-        annealing = Annealing(
-            self.setting, self.worlds, machines, branch(draws, _CHAINS)[0], config,
-            heat=heat, length=length, stretch=stretch, is_mirrored=is_mirrored,
-        )  # fmt: skip
-        while not annealing.is_finished:
-            if stop():
-                return False
-            annealing.step()
-        self.evaluated += annealing.evaluated
-        self.programs += annealing.programs
-        self.actions += annealing.actions
-        self._take(annealing.best, annealing.best_score, population, is_trial=is_trial)
-        return True
+        while self._may_decide():
+            self.pending.append(self._decide(self.round + len(self.pending)))
+        for one in self.pending:
+            self._teams.begin(one)
+        found = self._teams.wait(self.pending[0], stop)
+        if found:
+            self._take(self.pending[0], found)
+        return found is not None
 
-    def _take(
-        self, machine: Machines, found: float, population: Population, *, is_trial: bool
-    ) -> None:
+    def gather(self) -> None:
+        """Take what is finished, whatever its turn: for the end of a search."""
+        for one in tuple(self.pending):
+            if found := self._teams.result(one):
+                self._take(one, found)
+
+    def close(self) -> None:
+        """Stop rounds that go on; they begin anew with the next `advance`."""
+        self._teams.close()
+
+    def _may_decide(self) -> bool:
+        trials = len(_TRIALS[self.config.sensors])
+        if self.round + len(self.pending) - self.epoch < trials:
+            return True
+        return self.round - self.epoch >= trials and len(self.pending) < self.config.teams
+
+    def _decide(self, number: int) -> Round:
+        """What a round does."""
+        draws = draws_of(self.seed, number)
+        place, trials = number - self.epoch, _TRIALS[self.config.sensors]
+        if place < len(trials):
+            kind, length, stretch = trials[place]
+            machines = self._begin(kind, draws)
+            is_mirrored = kind in _MIRRORED
+            return Round(machines, number, number, self.starts, 1.0, length, stretch, is_mirrored)
+        luck = draw_units(branch(draws, CHOICES), 5)[:, 0]
+        population = self._choose(place - len(trials))
+        machines = self._go_on(population, luck, draws)
+        heat = _HEATS[int(luck[2] * len(_HEATS))]
+        length = _LENGTHS[int(luck[3] * len(_LENGTHS))]
+        return Round(machines, number, population.number, self.starts, heat, length)
+
+    def _take(self, one: Round, found: Found) -> None:
         """Keep a round's machine, and end the epoch if it gains nothing any more."""
+        self.pending.remove(one)
+        self.evaluated += found.evaluated
+        self.programs += found.programs
+        self.actions += found.actions
         best = self.populations[0].best if self.populations else -np.inf
-        fitness = float(play_machines(self.setting, machine, self.judges, self.config).scores[0])
-        population.add(machine, fitness)
-        earned = float(self.judge(machine).scores[0])
+        played = play_machines(self.setting, found.machine, self.judges, self.config)
+        fitness = float(played.scores[0])
+        known = [other for other in self.populations if other.number == one.population]
+        if not known:
+            known = [Population(one.population)]
+            self.populations += known
+        elif found.score - fitness > _OVERFIT and one.starts < _MORE_STARTS * self.first_starts:
+            self.starts = 2 * one.starts
+        known[0].add(found.machine, fitness)
+        earned = float(self.judge(found.machine).scores[0])
         if earned not in self.hall.scores:  # else it is most likely the same machine once more
-            self.hall.add(machine, earned)
-        if is_trial:
-            self.populations.append(population)
-        elif found - fitness > _OVERFIT and self.starts < _MORE_STARTS * self.first_starts:
-            self._play_on(2 * self.starts)
-        self.populations.sort(key=lambda one: -one.best)
+            self.hall.add(found.machine, earned)
+        self.populations.sort(key=lambda other: -other.best)
         if fitness > best:
             self.gained = self.round
         self.round += 1
         least = len(_TRIALS[self.config.sensors]) + sum(rounds for rounds, _ in _STAGES)
         if self.round - self.epoch > least and self.round - self.gained > _STALE:
-            self.populations, self.epoch, self.gained = [], self.round, self.round
-            self._play_on(self.first_starts)
+            self.close()
+            self.pending, self.populations = [], []
+            self.epoch, self.gained, self.starts = self.round, self.round, self.first_starts
 
     def judge(self, machines: Machines) -> Scores:
         """What machines earn on the starts that judge, each to its very end."""
@@ -192,15 +220,13 @@ class Evolution:
 
         return {budget: judge(budget) for budget in BUDGETS}
 
-    def _choose(self) -> Population:
+    def _choose(self, place: int) -> Population:
         """Populations take turns; of fewer and fewer."""
-        place, count = self.round - self.epoch - len(_TRIALS[self.config.sensors]), 1
         for rounds, kept in _STAGES:
             if place < rounds:
-                count = kept
-                break
+                return self.populations[place % kept]
             place -= rounds
-        return self.populations[place % count]
+        return self.populations[0]
 
     def _begin(self, kind: int, draws: NDArray[np.uint64]) -> Machines:
         """Chains of one of an epoch's first rounds."""
@@ -232,7 +258,7 @@ class Evolution:
 
     def _programs(self, draws: NDArray[np.uint64]) -> NDArray[np.uint8]:
         config, chains = self.config, np.arange(self.config.chains)
-        streams = branch(branch(draws, _NEW), chains)
+        streams = branch(branch(draws, NEW), chains)
         blank = np.full((len(chains), config.tokens), LEAPS.pad, np.uint8)
         fresh = np.ones(len(chains), np.bool_)
         return propose_programs(blank, fresh, streams, "rich", limits_of(config))
@@ -240,32 +266,33 @@ class Evolution:
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """What a search must remember to go on."""
         everyone = (self.hall, *self.populations)
-        arrays = {
-            f"{number}.{place}.{name}": array
+        machines = {
+            f"{number}.{place}.": machine
             for number, population in enumerate(everyone)
             for place, machine in enumerate(population.machines)
-            for name, array in machine.named().items()
+        } | {f"{_PENDING}{place}.": one.machines for place, one in enumerate(self.pending)}
+        arrays = {
+            prefix + name: array
+            for prefix, several in machines.items()
+            for name, array in several.named().items()
         }
         values = {name: getattr(self, name) for name in _COUNTS}
-        return arrays, {**values, "scores": [one.scores for one in everyone]}
+        values["populations"] = [(one.number, one.scores) for one in everyone]
+        return arrays, {**values, "pending": [one.values() for one in self.pending]}
 
     def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
         """Go on where `to_arrays` was called."""
         for name in _COUNTS:
             setattr(self, name, int(values[name]))
-        self._play_on(self.starts)
         self.hall, *self.populations = (
             Population(
+                int(first),
                 [Machines.from_named(arrays, f"{number}.{place}.") for place in range(len(scores))],
                 [float(score) for score in scores],
             )
-            for number, scores in enumerate(values["scores"])
+            for number, (first, scores) in enumerate(values["populations"])
         )
-
-
-def some_starts(setting: Setting, count: int, seed: int, purpose: Purpose) -> WorldBatch:
-    """All starts of a task that has few and draws nothing later, else some at random."""
-    starts = setting.list_starts() if setting.task.starts is not None else ()
-    if not setting.task.draws(setting) and 0 < len(starts) <= count:
-        return begin(setting, [start.map for start in starts])
-    return draw_starts(setting, count, seed, purpose)
+        self.pending = [
+            Round(Machines.from_named(arrays, f"{_PENDING}{place}."), **one)
+            for place, one in enumerate(values["pending"])
+        ]

@@ -1,0 +1,43 @@
+"""Random machines to play with, and settings of short searches."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pomp.dsl.mutation import propose_programs
+from pomp.dsl.vocabulary import LEAPS
+from pomp.evolve.config import EvolveConfig
+from pomp.evolve.genome import (
+    Machines,
+    change_rules,
+    first_machines,
+    limits_of,
+)
+from pomp.streams import Purpose, branch, open_streams
+
+COMPASS = EvolveConfig(sensors="compass", chains=24, tokens=40)
+PLAIN = replace(COMPASS, patience=0, penalty=0.0, lateness=0.0, fragility=0.0)
+
+
+def random_machines(count: int, modes: int, seed: int, config: EvolveConfig = COMPASS) -> Machines:
+    streams = open_streams(Purpose.PROGRAMS, seed, worlds=count)
+    blank = np.full((count, config.tokens), LEAPS.pad, np.uint8)
+    draw = np.ones(count, np.bool_)
+
+    def programs(k: int) -> np.ndarray:
+        return propose_programs(blank, draw, branch(streams, k), "rich", limits_of(config))
+
+    machines = first_machines(programs(0))
+    for mode in range(1, modes):
+        machines = machines.grown(programs(mode))
+    rules = branch(streams, 99)
+    for _ in range(30):
+        change_rules(
+            draw, config.sensors == "compass", rules, machines.literals, machines.targets,
+            machines.defaults, machines.start,
+        )  # fmt: skip
+    return machines
+
+
+def config_of(**changes: object) -> EvolveConfig:
+    return replace(EvolveConfig(chains=8, starts=4, polish=8, length=20), **changes)
