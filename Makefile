@@ -23,7 +23,7 @@ demo: install  ## learn a machine for Up-N-Down and show it (minutes); again: go
 	$(BIN)/pomp train UpNDown --out demo/UpNDown $$(test -d demo/UpNDown && echo --resume)
 
 test: install  ## run the test suite (minutes)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: install  ## run the long tests too
 	$(BIN)/python -m pytest -m 'slow and not cuda'

@@ -71,6 +71,17 @@ def test_processes_find_what_one_finds() -> None:
     there.close()
 
 
+def test_a_task_from_outside_is_searched_right_here() -> None:
+    setting = find_task("UpNDown").configure()
+    mine = replace(setting, task=replace(setting.task, summary="mine"))
+    found = [
+        advance(Evolution(one, 3, config_of(), workers=workers), 2)
+        for one, workers in ((setting, 1), (mine, 2))
+    ]
+    assert found[0].hall.scores == found[1].hall.scores
+    assert not found[1]._teams._begun
+
+
 def test_what_is_finished_counts_at_the_end_whatever_its_turn() -> None:
     setting = find_task("UpNDown").configure()
     endless = config_of(length=10**9, actions=10**15)

@@ -104,7 +104,7 @@ def run_modes(setting, device, starts, steps):
 
 
 IDLER = "DEF run m( IF c( markersPresent c) i( IF c( noMarkersPresent c) i( move i) i) m)"
-SMALL = {"programs": 6, "starts": 2, "steps": 8}
+SMALL = {"programs": 4, "starts": 2, "steps": 5}
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # NumPy's scalars warn where 64-bit numbers wrap round

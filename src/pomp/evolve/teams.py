@@ -22,7 +22,7 @@ from pomp.evolve.play import play_machines
 from pomp.evolve.rounds import Found, Round, run_round, some_starts
 from pomp.karel.world import WorldBatch
 from pomp.streams import Purpose
-from pomp.tasks.catalog import find_task
+from pomp.tasks.catalog import TASKS, find_task
 from pomp.tasks.task import Setting
 
 _SLOTS = 256  # for counts of rounds that go on; more than ever do
@@ -39,14 +39,15 @@ class Teams:
         seed: of the search.
         config: of the search.
         device: where machines are played.
-        workers: processes; with 1 a round runs right here, when it is waited for.
+        workers: processes; with 1, or a task from outside, rounds run right here, when waited for.
     """
 
     def __init__(
         self, setting: Setting, seed: int, config: EvolveConfig, device: str, workers: int
     ) -> None:
         self._setting, self._seed, self._config = setting, seed, config
-        self._device, self._workers = device, workers
+        is_known = any(setting.task is task for task in TASKS)  # so processes find it by its name
+        self._device, self._workers = device, workers if is_known else 1
         self._begun: dict[int, Future[Found | None]] = {}
         self._tried = 0  # by the round that runs right here
         self._is_compiled = False
