@@ -13,7 +13,7 @@ from pomp.embedding.config import MAX_GENERATED, ModelConfig
 from pomp.embedding.model import EmbeddingModel, initialise
 
 ROWS, THREADS = 5, 51
-CONFIG = ModelConfig(latent=12, width=12)
+CONFIG = ModelConfig(latent=8, width=12)
 
 
 def model_and_latents():

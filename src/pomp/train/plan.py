@@ -21,7 +21,7 @@ TEXT, TEXT_MODES = "text", "text-modes"
 """Methods whose search finds whole machines with rules: those alone, or a network on their modes
 as well, whichever is better."""
 
-_ROUNDS = 14  # of a search for whole machines
+_ROUNDS = 20  # of a search for whole machines
 _EVOLVE = EvolveConfig(sensors="compass")
 
 
