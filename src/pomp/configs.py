@@ -90,7 +90,7 @@ def changed(config: Any, changes: Mapping[str, Any]) -> Any:
         head, _, rest = name.partition(".")
         known = [entry.name for entry in fields(config)]
         if head not in known:
-            raise UnknownNameError(f"field of {type(config).__name__}", head, known)
+            raise UnknownNameError("setting", head, known)
         if rest:
             together.setdefault(head, {})[rest] = value
         elif dataclasses.is_dataclass(getattr(config, head)):

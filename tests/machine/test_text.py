@@ -340,7 +340,7 @@ def test_a_mode_that_no_rule_reaches_is_a_warning(tmp_path, caplog):
     path.write_text(GOOD.replace("if idle -> b", "if idle -> stop"))
     with caplog.at_level(logging.WARNING, "pomp"):
         machine = read_machine(path)
-    assert caplog.messages == [f"{path}:6:6: no rule leads from the start to mode 'b'"]
+    assert caplog.messages == [f"{path}:6:6: warning: no rule leads from the start to mode 'b'"]
     assert unreachable_modes(machine) == [1]
     assert unreachable_modes(parse_machine(GOOD)) == []
 
@@ -353,7 +353,7 @@ def test_warnings_go_to_standard_error_and_nowhere_else(tmp_path):
     path.write_text(GOOD.replace("if idle -> b", "if idle -> stop"))
     command = [sys.executable, "-m", "pomp", "eval", str(path), "--episodes", "2"]
     result = subprocess.run(command, capture_output=True, timeout=120, check=True)
-    assert b"some.machine:6:6: no rule leads from the start to mode 'b'" in result.stderr
+    assert b"some.machine:6:6: warning: no rule leads from the start to mode 'b'" in result.stderr
     assert b"no rule" not in result.stdout
     assert b"2 of them never chose to end and were stopped at the limit" in result.stdout
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import check_episodes, check_seed, parse_size
+from pomp.cli.progress import Progress
 from pomp.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pomp.machine.evaluate import Evaluation
     from pomp.machine.policy import ProgramMachine
 
 
@@ -44,7 +46,7 @@ class Eval:
         check_seed(self.seed)
         if self.exact and (self.episodes is not None or self.seed or self.device != "cpu"):
             raise ConfigError("--exact takes every start once, on the CPU: no --episodes or --seed")
-        from pomp.machine.evaluate import evaluate, evaluate_exactly
+        from pomp.machine.evaluate import evaluate_exactly
         from pomp.machine.zoo import find_machine
 
         machine = find_machine(self.machine)
@@ -60,7 +62,7 @@ class Eval:
         if self.exact:
             found = evaluate_exactly(machine, scale=self.scale)
         else:
-            found = evaluate(
+            found = _evaluate(
                 machine,
                 episodes=self.episodes,
                 seed=self.seed,
@@ -83,6 +85,21 @@ def _about(machine: "ProgramMachine", made_for: tuple[int, int]) -> dict[str, An
     elif size != setting.task.size:
         told["grid"] = f"{_grid(size)}, the task's own is {_grid(setting.task.size)}"
     return told
+
+
+def _evaluate(machine: "ProgramMachine", *, scale: int, **options: Any) -> "Evaluation":
+    """Evaluate, and say how far it is if it takes long."""
+    from pomp.machine.evaluate import evaluate
+
+    progress, most = Progress(machine.task, 1), machine.episode.most_steps * scale
+
+    def watch(steps: int, over: int) -> None:
+        progress.share(0, steps / most, lambda: f"at most; {over} episodes are over")
+
+    try:
+        return evaluate(machine, scale=scale, watch=watch, **options)
+    finally:
+        progress.close()
 
 
 def _grid(size: tuple[int, int]) -> str:

@@ -25,7 +25,7 @@ _LONGEST = 72  # characters of a removal
 class Simplify:
     """Leave out what a machine with rules can do without: modes, rules, pieces of programs."""
 
-    machine: Annotated[Positional[str], arg(metavar="MACHINE")]
+    machine: Annotated[Positional[str], arg(metavar="MACHINE|zoo:TASK")]
     """A machine's file (*.machine) or folder."""
     tolerance: float = 0.0
     """How far the mean return may fall."""

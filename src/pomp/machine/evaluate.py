@@ -1,6 +1,6 @@
 """What a machine is worth: episodes on many worlds at once, sampled or exact."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 from typing import Any
@@ -22,6 +22,9 @@ EPISODES = {"Karel": 32, "KarelHard": 32, "KarelLong": 100}
 """How many an evaluation has, unless told otherwise."""
 
 VALIDATION_EPISODES = 200
+
+Watch = Callable[[int, int], None]
+"""Told how many steps were taken, and how many episodes are over."""
 
 _RESAMPLES = 2000  # of the bootstrap
 _AHEAD = 64  # draws made at once
@@ -113,6 +116,7 @@ def evaluate(
     scale: int = 1,
     greedy: bool = False,
     device: str = "cpu",
+    watch: Watch | None = None,
 ) -> Evaluation:
     """Play episodes from starts that are drawn for evaluation alone.
 
@@ -123,12 +127,13 @@ def evaluate(
         scale: how much longer the task is than it was in training.
         greedy: take the likeliest choice instead of drawing one.
         device: cpu or cuda.
+        watch: told of every step.
     """
     setting = machine.configure(scale)
     count = EPISODES.get(setting.task.suite, 100) if episodes is None else episodes
     worlds = draw_starts(setting, count, seed, device=device)
     draws = None if greedy else open_streams(Purpose.EVALUATION, seed, 1, worlds=count)
-    return play(machine, setting, worlds, draws)
+    return play(machine, setting, worlds, draws, watch)
 
 
 def validate(machine: ProgramMachine) -> float:
@@ -180,10 +185,15 @@ def play(
     setting: Setting,
     worlds: WorldBatch,
     streams: NDArray[np.uint64] | None,
+    watch: Watch | None = None,
 ) -> Evaluation:
     """One episode in every world, in place; without streams the likeliest choices are taken."""
-    running = machine.episodes(setting, worlds)
-    return conclude(running, list(choose_steps(machine, running, streams)))
+    running, steps = machine.episodes(setting, worlds), list[NDArray[np.int16]]()
+    for chosen in choose_steps(machine, running, streams):
+        steps.append(chosen)
+        if watch:
+            watch(len(steps), int((chosen < 0).sum()))
+    return conclude(running, steps)
 
 
 def choose_steps(

@@ -58,7 +58,7 @@ def read_machine(path: str | Path) -> ProgramMachine:
     for number in unreachable_modes(machine):
         name = reader.modes[number].name
         place = f"{path}:{name.line}:{name.column}"
-        LOGGER.warning("%s: no rule leads from the start to mode '%s'", place, name.text)
+        LOGGER.warning("%s: warning: no rule leads from the start to mode '%s'", place, name.text)
     return machine
 
 

@@ -172,8 +172,9 @@ class TextReader:
         if rules and not rules[-1].when:
             self._fail(words[0], "no rule can fire behind 'else'")
         arrow = next((n for n, word in enumerate(words) if word.text == ARROW), len(words))
+        if len(words) == 1 or words[0].text != "else":  # else what stands there is told
+            self._expect(words, arrow, f"'{ARROW}' and a mode's name")
         conditions = self._read_conditions(words[0], words[1:arrow])
-        self._expect(words, arrow, f"'{ARROW}' and a mode's name")
         target = self._expect(words, arrow + 1, "a mode's name")
         self._expect_end(words, arrow + 2)
         rules.append(RuleText(conditions, target))

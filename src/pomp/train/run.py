@@ -27,8 +27,9 @@ from pomp.machine.evaluate import Evaluation, evaluate, validate
 from pomp.machine.picture import describe, draw_machine, frames_of
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.summary import SUMMARY_FILE, sum_up
-from pomp.machine.text import parse_machine, read_machine
+from pomp.machine.text import SUFFIX, parse_machine, read_machine, write_machine
 from pomp.machine.training import Member, Training
+from pomp.machine.transitions import DecisionList
 from pomp.search.batch import Batch
 from pomp.search.folder import MODES_FILE, SearchFolder, read_modes
 from pomp.tasks.engine import draw_starts
@@ -276,6 +277,8 @@ class TrainingRun:
         self, folder: Path, machine: ProgramMachine, result: Evaluation, starts: Any
     ) -> None:
         machine.save(folder / MACHINE_FOLDER)
+        if isinstance(machine.transition, DecisionList):
+            write_machine(machine, folder / f"{machine.task}{SUFFIX}")
         write_text(folder / "programs.txt", "".join(f"{mode}\n" for mode in machine.modes))
         write_text(folder / "machine.txt", describe(machine, result) + "\n")
         write_text(folder / "machine.svg", draw_machine(machine, result))
