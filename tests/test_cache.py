@@ -39,23 +39,16 @@ def test_the_first_run_says_that_it_compiles_and_the_second_is_silent(warm):
     assert second.stdout == first.stdout
 
 
-@pytest.mark.parametrize("damage", ["truncated", "garbage", "empty", "flipped"])
-def test_a_damaged_cache_is_compiled_again(warm, damage):
+def test_a_damaged_cache_is_compiled_again(warm):
     cache, first = warm
     files = machine_code(cache)
-    assert files
-    for path in files:
+    assert len(files) >= 4
+    for number, path in enumerate(files):
         content = bytearray(path.read_bytes())
-        if damage == "flipped":
-            content[len(content) // 2] ^= 255
-        path.write_bytes(
-            {
-                "truncated": content[: len(content) // 2],
-                "garbage": os.urandom(4096),
-                "empty": b"",
-                "flipped": content,
-            }[damage]
-        )
+        flipped = content.copy()
+        flipped[len(content) // 2] ^= 255
+        kinds = content[: len(content) // 2], os.urandom(4096), b"", flipped
+        path.write_bytes(kinds[number % len(kinds)])
     again = run(cache)
     assert again.stdout == first.stdout
     assert b"compiling" in again.stderr

@@ -19,7 +19,7 @@ from pomp.tasks.catalog import find_task
 from pomp.tasks.engine import draw_starts
 
 
-@pytest.mark.parametrize("name", ["UpNDown", "Farmer", "DoorKey"])
+@pytest.mark.parametrize("name", ["UpNDown", "Farmer", "InfHarvester"])
 def test_machines_earn_what_their_texts_earn(name: str) -> None:
     setting = find_task(name).configure()
     machines = random_machines(12, 3, seed=3)

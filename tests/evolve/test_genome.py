@@ -159,7 +159,7 @@ def test_annealing_visits_programs_within_the_limits_and_never_forgets_the_best(
 
 
 def test_what_annealing_takes_on_trust_is_verified() -> None:
-    setting, config = find_task("DoorKey").configure(), config_of(length=10**6)
+    setting, config = find_task("InfHarvester").configure(), config_of(length=10**6)
     worlds = draw_starts(setting, 16, 0, Purpose.SEARCH)
     machines = random_machines(8, 2, seed=9, config=config)
     run = Annealing(setting, worlds, machines, np.uint64(5), config, heat=1.0, length=1.0)

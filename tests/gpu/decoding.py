@@ -12,7 +12,7 @@ import torch
 from pomp.embedding.config import MAX_GENERATED, ModelConfig
 from pomp.embedding.model import EmbeddingModel, initialise
 
-ROWS, THREADS = 5, 51
+ROWS, THREADS = 3, 51
 CONFIG = ModelConfig(latent=8, width=12)
 
 
