@@ -189,7 +189,7 @@ class Evolution:
             known = [Population(one.population)]
             self.populations += known
         elif found.score - fitness > _OVERFIT and one.starts < _MORE_STARTS * self.first_starts:
-            self.starts = 2 * one.starts
+            self.starts = max(self.starts, 2 * one.starts)
         known[0].add(found.machine, fitness)
         earned = float(self.judge(found.machine).scores[0])
         if earned not in self.hall.scores:  # else it is most likely the same machine once more
