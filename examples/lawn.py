@@ -8,7 +8,7 @@ task, `POMP_CACHE_DIR=$(mktemp -d) NUMBA_BOUNDSCHECK=1 pomp run ...` does.
 
 from fractions import Fraction
 
-from pomp._numba import scalar
+from pomp.core.compiling import scalar
 from pomp.karel.rules import (
     DONE,
     EAST,

@@ -1,6 +1,9 @@
 """The cache of compiled code: kept, keyed by the sources, and never a reason to fail."""
 
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -84,29 +87,74 @@ def test_processes_that_compile_at_once_agree(tmp_path, warm):
     assert run(tmp_path).stderr == b""
 
 
-def test_the_folder_is_keyed_by_the_sources(tmp_path):
-    """A copy of the package with one rule edited must not use the code of the original."""
-    package = Path(__file__).parents[1] / "src" / "pomp"
-    copied = tmp_path / "src" / "pomp"
-    subprocess.run(["cp", "-r", package, copied.parent.mkdir() or copied], check=True)
-    program = ["-m", "pomp", "run", "Seeder", "DEF run m( putMarker m)", "--json"]
-    environment = {
-        **os.environ,
-        "POMP_CACHE_DIR": str(tmp_path / "cache"),
-        "PYTHONPATH": str(copied.parent),
-    }
+@pytest.fixture
+def copied(tmp_path):
+    """A copy of the package that may be edited, and a function that runs it on its own cache."""
+    package = tmp_path / "src" / "pomp"
+    shutil.copytree(Path(__file__).parents[1] / "src" / "pomp", package)
 
-    def mean():
-        result = subprocess.run(
-            [sys.executable, *program], capture_output=True, env=environment, check=True
-        )
-        return result.stdout.split(b'"mean": ')[1].split(b",")[0]
+    def seeded():
+        result = run(tmp_path / "cache", PYTHONPATH=str(package.parent))
+        compiled = re.findall(rb"compiling (\w+) of", result.stderr)
+        return json.loads(result.stdout)["mean"], [name.decode() for name in compiled]
 
-    before = mean()
-    rules = copied / "karel" / "rules.py"
-    text = rules.read_text()
-    changed = text.replace("min(before + 1, rules[CAP])", "min(before + 2, rules[CAP])")
-    assert changed != text
-    rules.write_text(changed)
-    assert before == b"0.027777777777777776"
-    assert mean() == b"0.0"
+    return package, seeded
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_what_is_compiled_decides_and_nothing_else(copied):
+    """A comment, a docstring or any other file compiles nothing; a constant elsewhere does."""
+    package, seeded = copied
+    mean, compiled = seeded()
+    assert mean == 1 / 36
+    assert "run_lanes" in compiled
+    edit(package / "cli" / "plot.py", '"""', '"""Edited. ')
+    edit(package / "tasks" / "catalog.py", "TASKS: ", "# a comment\nTASKS: ")
+    edit(package / "karel" / "rules.py", '"""Pick or put a marker', '"""Edited: pick or put')
+    edit(package / "karel" / "rules.py", "    cell = pose >> 2\n", "    cell = pose >> 2  # here\n")
+    edit(package / "engine" / "kernels.py", '"""Run every unit', '"""Edited. Run every unit')
+    assert seeded() == (mean, [])
+    edit(
+        package / "karel" / "rules.py", "min(before + 1, rules[CAP])", "min(before + 2, rules[CAP])"
+    )
+    assert seeded()[0] == 0.0
+    edit(
+        package / "karel" / "rules.py", "min(before + 2, rules[CAP])", "min(before + 1, rules[CAP])"
+    )
+    assert seeded() == (mean, [])  # the code of before is still there
+    edit(package / "karel" / "rules.py", "= 15, 16, 32, 64", "= 15, 16, 64, 32")
+    assert "run_lanes" in seeded()[1]  # a constant, in another file than the kernel
+
+
+def test_the_fields_of_named_tuples_belong_to_the_key(tmp_path):
+    """Two classes that differ in the order of their fields alone must not share machine code."""
+    script = """
+import sys
+from typing import NamedTuple
+import numpy as np
+from pomp.core.compiling import kernel
+Pair = NamedTuple("Pair", [(name, int) for name in sys.argv[1].split(",")])
+@kernel
+def difference(pair, out):
+    out[0] = pair.left - pair.right
+out = np.zeros(1, np.int64)
+difference(Pair(5, 3), out)
+print(out[0])
+"""
+    file = tmp_path / "pairs.py"
+    file.write_text(script)
+    found = [
+        subprocess.run(
+            [sys.executable, file, fields],
+            capture_output=True,
+            env={**os.environ, "POMP_CACHE_DIR": str(tmp_path)},
+            check=True,
+        ).stdout.strip()
+        for fields in ("left,right", "right,left", "left,right")
+    ]
+    assert found == [b"2", b"-2", b"2"]

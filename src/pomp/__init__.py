@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from pomp.version import __version__
 
 if TYPE_CHECKING:
+    from pomp.core.errors import PompError
     from pomp.dsl.bytecode import compile_ids, compile_programs
     from pomp.dsl.parser import parse
     from pomp.dsl.printer import print_program
     from pomp.dsl.sampling import sample_programs
     from pomp.embedding.space import Embedding
-    from pomp.errors import PompError
+    from pomp.engine.record import record
+    from pomp.engine.rollout import act_on, advance, rollout
+    from pomp.engine.starts import begin, draw_starts, enumerate_starts
     from pomp.karel.world import Map, WorldBatch
     from pomp.tasks.catalog import TASKS, find_task
-    from pomp.tasks.engine import begin, draw_starts, enumerate_starts
-    from pomp.tasks.record import record
-    from pomp.tasks.rollout import act_on, advance, rollout
     from pomp.tasks.task import Task
 
 __all__ = [
@@ -51,12 +51,12 @@ _HOMES = {
     "print_program": "pomp.dsl.printer",
     "sample_programs": "pomp.dsl.sampling",
     "Embedding": "pomp.embedding.space",
-    "PompError": "pomp.errors",
+    "PompError": "pomp.core.errors",
     **dict.fromkeys(("Map", "WorldBatch"), "pomp.karel.world"),
     **dict.fromkeys(("TASKS", "find_task"), "pomp.tasks.catalog"),
-    **dict.fromkeys(("begin", "draw_starts", "enumerate_starts"), "pomp.tasks.engine"),
-    "record": "pomp.tasks.record",
-    **dict.fromkeys(("act_on", "advance", "rollout"), "pomp.tasks.rollout"),
+    **dict.fromkeys(("begin", "draw_starts", "enumerate_starts"), "pomp.engine.starts"),
+    "record": "pomp.engine.record",
+    **dict.fromkeys(("act_on", "advance", "rollout"), "pomp.engine.rollout"),
     "Task": "pomp.tasks.task",
 }
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from pomp.cli.main import main
+from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.embedding.config import ModelConfig, ReinforceConfig, TrainingConfig
 from pomp.embedding.weights import find_weights
-from pomp.errors import ConfigError, UnknownNameError
 
 
 def call(capsys, *arguments):

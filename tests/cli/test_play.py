@@ -16,13 +16,13 @@ import pytest
 import tyro
 
 from pomp.cli.play import Play, draw, paint, split_keys
-from pomp.errors import ConfigError
+from pomp.core.errors import ConfigError
 from pomp.machine.config import EpisodeConfig, NetworkConfig
-from pomp.machine.evaluate import evaluate
+from pomp.machine.evaluation import evaluate
 from pomp.machine.network import Shape, draw_weights
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.story import FASTEST, SLOWEST, Acting, Story, View, Watching, lay_out
 from pomp.machine.transitions import DecisionList, NetworkTransition, Rule
+from pomp.play.story import FASTEST, SLOWEST, Acting, Story, View, Watching, lay_out
 
 SWEEP = "DEF run m( pickMarker WHILE c( frontIsClear c) w( move pickMarker w) m)"
 TURN = "DEF run m( turnLeft IF c( frontIsClear c) i( move i) turnLeft m)"

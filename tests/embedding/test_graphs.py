@@ -5,7 +5,7 @@ from contextlib import contextmanager, nullcontext
 import pytest
 import torch
 
-from pomp import graphs
+from pomp.core import graphs
 from pomp.embedding.config import DatasetConfig, ModelConfig, ReinforceConfig, TrainingConfig
 from pomp.embedding.dataset import make_dataset
 from pomp.embedding.train import Trainer

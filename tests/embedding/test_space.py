@@ -8,17 +8,17 @@ import torch
 
 import pomp
 from pomp.bench.decode import decode_naively
-from pomp.configs import from_json
+from pomp.core.configs import from_json
+from pomp.core.errors import ConfigError, DataFileError, ProgramSyntaxError, UnknownNameError
+from pomp.core.storage import read_arrays, write_arrays
 from pomp.embedding.config import HPRL_MODEL, DatasetConfig, ModelConfig
 from pomp.embedding.dataset import draw_fresh
 from pomp.embedding.decoder import squash
 from pomp.embedding.evaluate import compare_tokens, evaluate, imitate
-from pomp.embedding.files import read_arrays, write_arrays
 from pomp.embedding.model import NO_OP, EmbeddingModel, initialise
 from pomp.embedding.space import Embedding
 from pomp.embedding.survey import first_action, lay_out, map_space, walk
 from pomp.embedding.weights import find_weights, load_weights, save_weights, shipped_names
-from pomp.errors import ConfigError, DataFileError, ProgramSyntaxError, UnknownNameError
 
 WALK = "DEF run m( WHILE c( frontIsClear c) w( move w) putMarker m)"
 TURN = "DEF run m( REPEAT R=4 r( turnLeft move r) pickMarker m)"
@@ -274,6 +274,6 @@ def test_configs_round_trip_through_json():
 
 
 def load_config(config):
-    from pomp.configs import to_json
+    from pomp.core.configs import to_json
 
     return to_json(config)

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import torch
 
+from pomp.core.errors import ConfigError, DataFileError, OutputError
+from pomp.core.storage import read_arrays
 from pomp.embedding.checkpoint import (
     METRICS_FILE,
     STATE_FILE,
@@ -21,9 +23,7 @@ from pomp.embedding.checkpoint import (
 )
 from pomp.embedding.config import DatasetConfig, ModelConfig, ReinforceConfig, TrainingConfig
 from pomp.embedding.dataset import make_dataset
-from pomp.embedding.files import read_arrays
 from pomp.embedding.train import Trainer
-from pomp.errors import ConfigError, DataFileError, OutputError
 
 SMALL = ModelConfig(latent=16, width=16, policy_width=16)
 CONFIG = TrainingConfig(

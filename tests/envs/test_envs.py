@@ -13,11 +13,11 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 import pomp.envs
+from pomp.core.errors import ConfigError, CudaError, EnvironmentMisuseError
+from pomp.engine.rollout import rollout
 from pomp.envs import KarelEnv, KarelVectorEnv, ProgramOptionEnv, ProgramOptionVectorEnv
-from pomp.errors import ConfigError, CudaError, EnvironmentMisuseError
 from pomp.karel.rules import ACTIONS
 from pomp.tasks.catalog import TASKS
-from pomp.tasks.rollout import rollout
 
 ROOT = Path(__file__).parents[2]
 PRINTED = json.loads((ROOT / "tests" / "data" / "paper_programs.json").read_text())

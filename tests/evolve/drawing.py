@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from pomp.core.streams import Purpose, branch, open_streams
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.evolve.config import EvolveConfig
-from pomp.evolve.genome import (
+from pomp.evolution.config import EvolveConfig
+from pomp.evolution.genome import (
     Machines,
     change_rules,
     first_machines,
     limits_of,
 )
-from pomp.streams import Purpose, branch, open_streams
 
 COMPASS = EvolveConfig(sensors="compass", chains=24, tokens=40)
 PLAIN = replace(COMPASS, patience=0, penalty=0.0, lateness=0.0, fragility=0.0)

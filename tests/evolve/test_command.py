@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pomp.cli.main import main
-from pomp.evolve.run import is_within
 from pomp.machine.text import read_machine
+from pomp.runs.evolve import is_within
 
 QUICK = ("--set", "chains=8", "--set", "starts=4", "--set", "polish=8", "--set", "length=30")
 

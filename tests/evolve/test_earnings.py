@@ -7,16 +7,16 @@ import pytest
 from drawing import COMPASS, PLAIN, random_machines
 
 from pomp.dsl.vocabulary import LEAPS
-from pomp.evolve.config import BUDGETS, INTERRUPTED
-from pomp.evolve.genome import (
+from pomp.engine.starts import draw_starts
+from pomp.evolution.config import BUDGETS, INTERRUPTED
+from pomp.evolution.genome import (
     first_machines,
 )
-from pomp.evolve.play import Parents, play_machines
-from pomp.evolve.texts import to_program_machine
-from pomp.machine.evaluate import play
+from pomp.evolution.play import Parents, play_machines
+from pomp.evolution.texts import to_program_machine
+from pomp.machine.evaluation import play
 from pomp.machine.text import parse_machine, print_machine
 from pomp.tasks.catalog import find_task
-from pomp.tasks.engine import draw_starts
 
 
 @pytest.mark.parametrize("name", ["UpNDown", "Farmer", "InfHarvester"])

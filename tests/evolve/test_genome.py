@@ -7,24 +7,24 @@ import numpy as np
 import pytest
 from drawing import COMPASS, PLAIN, config_of, random_machines
 
+from pomp.core.streams import Purpose
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.vocabulary import LEAPS
-from pomp.evolve.anneal import Annealing
-from pomp.evolve.config import EvolveConfig
-from pomp.evolve.genome import (
+from pomp.engine.rule_machine import IDLE, SENSORS
+from pomp.engine.starts import draw_starts
+from pomp.evolution.anneal import Annealing
+from pomp.evolution.config import EvolveConfig
+from pomp.evolution.genome import (
     divide,
     mirror,
     reflect,
     walkers,
     with_images,
 )
-from pomp.evolve.play import play_machines
-from pomp.evolve.search import Evolution, some_starts
-from pomp.evolve.texts import to_program_machine
-from pomp.karel.machines import IDLE, SENSORS
-from pomp.streams import Purpose
+from pomp.evolution.play import play_machines
+from pomp.evolution.search import Evolution, some_starts
+from pomp.evolution.texts import to_program_machine
 from pomp.tasks.catalog import find_task
-from pomp.tasks.engine import draw_starts
 
 
 @pytest.mark.parametrize("sensors", ["perceptions", "compass"])

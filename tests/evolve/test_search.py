@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from drawing import config_of, random_machines
 
-from pomp.errors import PompError
-from pomp.evolve.config import EvolveConfig
-from pomp.evolve.search import Evolution, Population, some_starts
-from pomp.streams import Purpose
+from pomp.core.errors import PompError
+from pomp.core.streams import Purpose
+from pomp.evolution.config import EvolveConfig
+from pomp.evolution.search import Evolution, Population, some_starts
 from pomp.tasks.catalog import find_task
 
 

@@ -45,7 +45,7 @@ def launch(kernel, shape, *arguments):
 
 def main(target):
     """Write everything the kernels have written."""
-    from pomp.machine.descent_cuda import move_parameters, weigh_steps
+    from pomp.learning.descent_cuda import move_parameters, weigh_steps
     from pomp.machine.patches_cuda import cut_patches, join_patches
 
     steps, moves, (planes, channels_last) = inputs()

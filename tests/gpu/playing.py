@@ -10,21 +10,21 @@ import warnings
 
 import numpy as np
 
-from pomp._cuda import to_device, to_host
+from pomp.core.cuda import to_device, to_host
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.evolve.config import EvolveConfig
-from pomp.evolve.genome import change_rules, first_machines
-from pomp.evolve.play import play_machines
+from pomp.engine.rollout import act_on, advance, rollout, run_launches
+from pomp.engine.rollout_cuda import LaunchPad
+from pomp.engine.starts import draw_starts
+from pomp.engine.units import CANDIDATE, Launch, Units
+from pomp.evolution.config import EvolveConfig
+from pomp.evolution.genome import change_rules, first_machines
+from pomp.evolution.play import play_machines
 from pomp.karel.observation import observe
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.episodes import Episodes
 from pomp.tasks.catalog import TASKS
-from pomp.tasks.engine import draw_starts
-from pomp.tasks.rollout import act_on, advance, rollout, run_launches
-from pomp.tasks.rollout_cuda import LaunchPad
-from pomp.tasks.units import CANDIDATE, Launch, Units
 
 
 def play(task, device, *, programs, starts, steps):

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-import pomp._cuda
-from pomp._cuda import as_launchable, to_host
+import pomp.core.cuda
+from pomp.core.cuda import as_launchable, to_host
+from pomp.core.errors import CudaError, DeviceMemoryError
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.sampling import sample_programs
-from pomp.errors import CudaError, DeviceMemoryError
+from pomp.engine.rollout import act_on, rollout, run_launches
+from pomp.engine.rollout_cuda import LaunchPad
+from pomp.engine.starts import draw_starts
+from pomp.engine.units import CANDIDATE, Launch, Units
 from pomp.tasks.catalog import TASKS, find_task
-from pomp.tasks.engine import draw_starts
-from pomp.tasks.rollout import act_on, rollout, run_launches
-from pomp.tasks.rollout_cuda import LaunchPad
-from pomp.tasks.units import CANDIDATE, Launch, Units
 
 from . import playing
 
@@ -96,14 +96,14 @@ def test_too_little_memory_means_smaller_parts_and_the_same_result(monkeypatch):
     code = compile_ids(sample_programs(100, 0))
     worlds = draw_starts(setting, 16, 0, device="cuda")
     whole = rollout(setting, code, worlds, keep_worlds=True).to("cpu")
-    real = pomp._cuda.room
+    real = pomp.core.cuda.room
 
     def tight(shape, dtype):
         if np.prod(shape) * np.dtype(dtype).itemsize > 20_000:
             raise DeviceMemoryError("no room")
         return real(shape, dtype)
 
-    for module in ("pomp.tasks.rollout_cuda", "pomp.karel.world"):
+    for module in ("pomp.engine.rollout_cuda", "pomp.karel.world"):
         monkeypatch.setattr(f"{module}.room", tight)
     parts = rollout(setting, code, worlds, keep_worlds=True)
     assert parts.returns.tobytes() == whole.returns.tobytes()

@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from pomp.machine.config import NetworkConfig, configure_machine
-from pomp.machine.evaluate import evaluate
+from pomp.learning.config import configure_learning
+from pomp.learning.ppo import Learner, Steps
+from pomp.learning.training import Member, Training
+from pomp.machine.config import NetworkConfig
+from pomp.machine.evaluation import evaluate
 from pomp.machine.network import Ensemble, Shape, draw_weights
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.ppo import Learner, Steps
 from pomp.machine.text import parse_machine
-from pomp.machine.training import Member, Training
 from pomp.machine.transitions import DecisionList, Rule
-from pomp.published import published_modes
+from pomp.runs.published import published_modes
 from pomp.tasks.catalog import find_task
 
 pytestmark = pytest.mark.cuda
@@ -21,7 +22,7 @@ SMALL = {"ppo.total": 4096, "validation.every": 2, "validation.episodes": 8}
 
 
 def train(device, tasks=("UpNDown", "Farmer"), updates=4):
-    config = configure_machine("paper", SMALL)
+    config = configure_learning("paper", SMALL)
     settings = [find_task(name).configure() for name in tasks]
     members = [
         Member(one, published_modes(one.task.name), seed, 1e-3)
@@ -62,7 +63,7 @@ def test_an_update_is_the_cpus():
     """But for rounding: networks multiply in TF32 on a GPU."""
     torch.manual_seed(0)
     shape = Shape(NetworkConfig(), 8, 8, 4)
-    config = configure_machine("paper", {"ppo.actors": 4, "ppo.total": 1024}).ppo
+    config = configure_learning("paper", {"ppo.actors": 4, "ppo.total": 1024}).ppo
     rows = [shape.pack(draw_weights(shape, np.uint64(seed))) for seed in (1, 2)]
     first, count = torch.from_numpy(np.stack(rows)), config.rollout
     steps = Steps(

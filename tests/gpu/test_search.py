@@ -3,9 +3,9 @@
 import pytest
 
 from pomp.embedding.space import Embedding
-from pomp.search.batch import Batch
-from pomp.search.jobs import Job
-from pomp.search.methods import configure
+from pomp.modes.batch import Batch
+from pomp.modes.jobs import Job
+from pomp.modes.methods import configure
 from pomp.tasks.catalog import find_task
 
 pytestmark = pytest.mark.cuda

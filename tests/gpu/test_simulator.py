@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from pomp._cuda import DeviceArray, as_launchable, check_device, export_dlpack, load_cuda
+from pomp.core.cuda import DeviceArray, as_launchable, check_device, export_dlpack, load_cuda
+from pomp.core.errors import CudaError
 from pomp.embedding.decoder import CpuDecoder
-from pomp.errors import CudaError
-from pomp.machine.descent import move_parameters, weigh_steps
+from pomp.engine.starts import draw_starts
+from pomp.learning.descent import move_parameters, weigh_steps
 from pomp.tasks.catalog import TASKS, find_task
-from pomp.tasks.engine import draw_starts
 
 from . import decoding, learning, playing
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pomp.errors import ConfigError, OutputError, WorldError
+from pomp.core.errors import ConfigError, OutputError, WorldError
+from pomp.engine.starts import begin, draw_starts, enumerate_starts, take_up
 from pomp.karel.render import draw_map, save_animation, save_png
 from pomp.karel.world import Map
 from pomp.tasks.catalog import TASKS, find_task
-from pomp.tasks.engine import begin, draw_starts, enumerate_starts, take_up
 
 ROOM = "#####\n#m.3#\n#.e.#\n#####"
 

@@ -5,22 +5,22 @@ import json
 import numpy as np
 import pytest
 
+from pomp.analysis import bounds, outcomes
+from pomp.analysis.bounds import bound
+from pomp.analysis.outcomes import begin_points, run_points, settle_points
 from pomp.cli.bound import Bound as BoundCommand
+from pomp.core.errors import ConfigError
 from pomp.dsl.bytecode import compile_ids, compile_programs
 from pomp.dsl.sampling import sample_programs
-from pomp.errors import ConfigError
+from pomp.engine.rollout import act_on, advance
+from pomp.engine.starts import draw_starts, enumerate_starts
 from pomp.karel.interpreter import Cap
 from pomp.karel.rules import ACTIONS as ACTION_COUNT
-from pomp.machine import bounds, outcomes
-from pomp.machine.bounds import bound
 from pomp.machine.config import EpisodeConfig
-from pomp.machine.evaluate import play
-from pomp.machine.outcomes import begin_points, run_points, settle_points
+from pomp.machine.evaluation import play
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.tasks.catalog import find_task
-from pomp.tasks.engine import draw_starts, enumerate_starts
-from pomp.tasks.rollout import act_on, advance
 
 STEP_PAIR = "turnLeft move turnRight move"
 PRINTED = {  # the modes printed in the paper

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pomp.baselines import randomise
+from pomp.analysis.explain import describe_condition, explain
 from pomp.cli.main import main
 from pomp.dsl.parser import parse
 from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.dsl.words import describe_program
 from pomp.karel.world import Map
-from pomp.machine.evaluate import evaluate
-from pomp.machine.explain import describe_condition, explain
+from pomp.learning.random_transition import randomise
+from pomp.machine.evaluation import evaluate
 from pomp.machine.sensors import SENSORS
 from pomp.machine.text import parse_machine, read_machine
 

@@ -11,18 +11,13 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 from torch import nn
 
-from pomp.machine.config import (
-    EpisodeConfig,
-    MachineConfig,
-    NetworkConfig,
-    PpoConfig,
-    ValidationConfig,
-)
+from pomp.engine.starts import reset
+from pomp.learning.config import LearningConfig, PpoConfig, ValidationConfig
+from pomp.learning.training import Member, Training
+from pomp.machine.config import EpisodeConfig, NetworkConfig
 from pomp.machine.episodes import Episodes
-from pomp.machine.evaluate import evaluate
-from pomp.machine.training import Member, Training
+from pomp.machine.evaluation import evaluate
 from pomp.tasks.catalog import find_task
-from pomp.tasks.engine import reset
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +26,7 @@ SETTING = find_task("Seeder").configure()
 ACTIONS = ("move", "turnLeft", "turnRight", "pickMarker", "putMarker")
 MODES = tuple(f"DEF run m( {action} m)" for action in ACTIONS)
 SEEN = 5 + len(MODES) + 1  # the perceptions and the last mode
-CONFIG = MachineConfig(
+CONFIG = LearningConfig(
     episode=EpisodeConfig(most_steps=100),
     network=NetworkConfig(inputs="perceptions+mode", weight_norm=False),
     ppo=PpoConfig(

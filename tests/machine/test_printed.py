@@ -2,10 +2,10 @@
 
 import pytest
 
-from pomp.machine.config import configure_machine
-from pomp.machine.evaluate import evaluate
-from pomp.machine.training import Member, Training
-from pomp.published import published_modes
+from pomp.learning.config import configure_learning
+from pomp.learning.training import Member, Training
+from pomp.machine.evaluation import evaluate
+from pomp.runs.published import published_modes
 from pomp.tasks.catalog import find_task
 
 pytestmark = pytest.mark.slow
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize(("task", "steps", "least"), [("UpNDown", 200_000, 0.75)])
 def test_the_printed_modes_earn_about_what_the_paper_reports(task, steps, least):
-    config = configure_machine("paper", {"ppo.total": steps, "validation.every": 32})
+    config = configure_learning("paper", {"ppo.total": steps, "validation.every": 32})
     setting = find_task(task).configure()
     member = Member(setting, published_modes(task), 0, config.ppo.learning_rate)
     training = Training([member], config, "cpu")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pomp.cli.main import main
-from pomp.errors import UnknownNameError
-from pomp.machine.evaluate import validate
+from pomp.core.errors import UnknownNameError
+from pomp.machine.evaluation import validate
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import read_machine
 from pomp.machine.transitions import DecisionList, Rule

@@ -5,14 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pomp.errors import DataFileError, UnknownNameError
-from pomp.karel.lanes import SENSES
+from pomp.core.errors import DataFileError, UnknownNameError
+from pomp.engine.lanes import SENSES
+from pomp.engine.loading import kernels_of
+from pomp.engine.starts import draw_starts, empty_worlds
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.sensors import SENSORS
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.tasks.catalog import find_task
-from pomp.tasks.engine import draw_starts, empty_worlds, kernels_of
 from pomp.tasks.random_world import RANDOM_WORLD
 
 COUNT, WALL, ZERO = 15, 16, 32

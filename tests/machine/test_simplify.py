@@ -8,24 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pomp.baselines import randomise
+from pomp.analysis.equivalence import Parts, reduce
+from pomp.analysis.simplify import simplify
 from pomp.cli.main import main
+from pomp.core.errors import ConfigError
+from pomp.core.streams import Purpose
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
 from pomp.dsl.sampling import sample_programs
 from pomp.dsl.shortening import shorten
 from pomp.dsl.vocabulary import LEAPS
-from pomp.errors import ConfigError
+from pomp.engine.starts import draw_starts
+from pomp.learning.random_transition import randomise
 from pomp.machine.config import EpisodeConfig
-from pomp.machine.equivalence import Parts, reduce
-from pomp.machine.evaluate import evaluate_exactly, play
+from pomp.machine.evaluation import evaluate_exactly, play
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.sensors import SENSORS
-from pomp.machine.simplify import simplify
 from pomp.machine.text import parse_machine, print_machine, read_machine, unreachable_modes
 from pomp.machine.transitions import DecisionList, Rule
-from pomp.streams import Purpose
-from pomp.tasks.engine import draw_starts
 
 ROOT = Path(__file__).parents[2]
 FARMER = ROOT / "examples" / "machines" / "farmer.machine"
@@ -406,7 +406,7 @@ def test_an_interrupted_command_writes_nothing(cluttered, capsys, monkeypatch):
     def interrupt(*given, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pomp.machine.simplify.shorten", interrupt)
+    monkeypatch.setattr("pomp.analysis.simplify.shorten", interrupt)
     status, out, complaint = run_command(
         capsys, "simplify", cluttered, "--out", cluttered.with_name("clean.machine")
     )

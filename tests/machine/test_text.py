@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pomp.analysis.pictures import describe, draw_machine, frames_of
 from pomp.cli.main import main
+from pomp.core.errors import ConfigError, DataFileError, MachineSyntaxError
 from pomp.dsl.grammar import MAX_TOKENS
 from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.errors import ConfigError, DataFileError, MachineSyntaxError
+from pomp.engine.starts import draw_starts
 from pomp.karel.render import save_animation
 from pomp.machine.config import EpisodeConfig
-from pomp.machine.evaluate import evaluate, evaluate_exactly
-from pomp.machine.picture import describe, draw_machine, frames_of
+from pomp.machine.evaluation import evaluate, evaluate_exactly
 from pomp.machine.policy import RESERVED, ProgramMachine
 from pomp.machine.sensors import SENSORS
-from pomp.machine.story import Story, Watching
 from pomp.machine.text import (
     parse_machine,
     print_machine,
@@ -36,7 +36,7 @@ from pomp.machine.text import (
 )
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.machine.zoo import find_machine
-from pomp.tasks.engine import draw_starts
+from pomp.play.story import Story, Watching
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = {path.stem: path for path in (ROOT / "examples" / "machines").glob("*.machine")}
@@ -184,7 +184,7 @@ def test_modes_without_names_are_named_by_number():
 
 
 def test_a_network_is_no_text(tmp_path):
-    from pomp.baselines import randomise
+    from pomp.learning.random_transition import randomise
 
     machine = randomise(read_machine(EXAMPLES["farmer"]))
     with pytest.raises(ConfigError, match="only a machine with rules is a text"):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pomp.errors import UnknownNameError
-from pomp.machine.evaluate import evaluate
+from pomp.core.errors import UnknownNameError
+from pomp.machine.evaluation import evaluate
 from pomp.machine.transitions import DecisionList, NetworkTransition
 from pomp.machine.zoo import ZOO, find_machine, zoo_tasks
-from pomp.published import published
+from pomp.runs.published import published
 from pomp.tasks.catalog import TASKS
 
 

@@ -8,21 +8,21 @@ import pytest
 import pomp
 from pomp.cli.inputs import parse_seeds
 from pomp.cli.main import main
-from pomp.configs import changed
+from pomp.core.configs import changed
+from pomp.core.errors import ConfigError, DataFileError
+from pomp.core.streams import Purpose
 from pomp.dsl.vocabulary import LEAPS
 from pomp.embedding.space import Embedding
-from pomp.errors import ConfigError, DataFileError
-from pomp.published import published
-from pomp.search.batch import _RANK, Batch
-from pomp.search.behaviour import behaviour_vectors
-from pomp.search.config import SearchConfig
-from pomp.search.folder import SearchFolder
-from pomp.search.jobs import Job
-from pomp.search.memo import Memo
-from pomp.search.methods import METHODS, configure
-from pomp.search.report import evaluate_programs, report
-from pomp.search.survey import read_curves, read_paths
-from pomp.streams import Purpose
+from pomp.modes.batch import _RANK, Batch
+from pomp.modes.behaviour import behaviour_vectors
+from pomp.modes.config import SearchConfig
+from pomp.modes.jobs import Job
+from pomp.modes.memo import Memo
+from pomp.modes.methods import METHODS, configure
+from pomp.runs.published import published
+from pomp.runs.report import evaluate_programs, report
+from pomp.runs.search_folder import SearchFolder
+from pomp.runs.survey import read_curves, read_paths
 from pomp.tasks.catalog import TASKS, find_task
 
 

@@ -11,14 +11,14 @@ import time
 import pytest
 
 from pomp.cli.main import main
+from pomp.core.errors import ConfigError
 from pomp.dsl.vocabulary import HPRL
 from pomp.embedding.space import Embedding
-from pomp.errors import ConfigError
-from pomp.search.batch import Batch
-from pomp.search.folder import STATE_FILE, SearchFolder, read_modes
-from pomp.search.jobs import Job
-from pomp.search.methods import METHODS, configure
-from pomp.search.scoring import Scorer
+from pomp.modes.batch import Batch
+from pomp.modes.jobs import Job
+from pomp.modes.methods import METHODS, configure
+from pomp.modes.scoring import Scorer
+from pomp.runs.search_folder import STATE_FILE, SearchFolder, read_modes
 from pomp.tasks.catalog import find_task
 
 SMALL = ("proposer.iterations=12", "proposer.population=8", "mode.runs=2", "proposer.window=6")

@@ -6,9 +6,9 @@ from itertools import count
 import numpy as np
 from oracle import Plain, Reader, UnderCalls
 
+from pomp.conformance.reference.world import Stream, World, execute
 from pomp.dsl.vocabulary import LEAPS
-from pomp.karel.reference import Stream, World, execute
-from pomp.tasks.engine import reset
+from pomp.engine.starts import reset
 
 CAP = 9  # markers a cell can hold
 SIZE = 8

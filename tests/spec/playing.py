@@ -4,11 +4,11 @@ from collections import deque
 
 import numpy as np
 
+from pomp.engine.rollout import act_on
+from pomp.engine.starts import begin, draw_starts
 from pomp.karel.world import Map
 from pomp.tasks.catalog import find_task
-from pomp.tasks.engine import begin, draw_starts
 from pomp.tasks.random_world import RANDOM_WORLD
-from pomp.tasks.rollout import act_on
 
 LETTERS = "MLRKU"  # move, turnLeft, turnRight, pickMarker, putMarker
 NORTH, EAST, SOUTH, WEST = range(4)

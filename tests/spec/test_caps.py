@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from playing import agent, bare_world, play, start, task
 
-from pomp.errors import ConfigError
-from pomp.tasks.record import record
-from pomp.tasks.rollout import rollout
+from pomp.core.errors import ConfigError
+from pomp.engine.record import record
+from pomp.engine.rollout import rollout
 
 TRUE = "c( noMarkersPresent c)"  # in a room without markers
 FALSE = "c( markersPresent c)"

@@ -27,14 +27,14 @@ from oracle import PERCEPTIONS, is_program
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
+from pomp.core.errors import DataFileError
+from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.bytecode import compile_ids, compile_programs
 from pomp.dsl.sampling import SamplerConfig, sample_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.embedding.config import DatasetConfig
 from pomp.embedding.dataset import draw_fresh, load_dataset, make_dataset, save_dataset
 from pomp.embedding.demonstrations import agreement, demonstrate, random_worlds
-from pomp.errors import DataFileError
-from pomp.streams import Purpose, open_streams
 
 SPLITS = ("train", "validation", "test")
 NOT_CLEAR = "c( not c( frontIsClear c) c)"

@@ -18,6 +18,7 @@ from behaviour import (
 )
 from oracle import Mask
 
+from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.grammar import published_mask
 from pomp.dsl.sampling import SamplerConfig, sample_programs
 from pomp.dsl.vocabulary import HPRL, LEAPS
@@ -33,7 +34,6 @@ from pomp.embedding.losses import (
 )
 from pomp.embedding.model import EmbeddingModel, Posterior, initialise
 from pomp.embedding.objective import behaviour_rewards, show_originals
-from pomp.streams import Purpose, open_streams
 
 LOWEST = float(np.finfo(np.float32).min)
 GENERATED = 45

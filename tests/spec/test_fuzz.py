@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 from oracle import Plain, Reader, UnderActions, UnderCalls, is_program
 from playing import MARKERS, WALL, bare_world, start, task
 
+from pomp.core.errors import ConfigError, ProgramSyntaxError, WorldError
 from pomp.dsl.bytecode import compile_ids, compile_programs
 from pomp.dsl.grammar import MAX_TOKENS
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
 from pomp.dsl.sampling import SamplerConfig, sample_programs
 from pomp.dsl.vocabulary import HPRL, LEAPS
-from pomp.errors import ConfigError, ProgramSyntaxError, WorldError
+from pomp.engine.record import record
+from pomp.engine.rollout import act_on, advance, rollout
+from pomp.engine.starts import draw_starts
 from pomp.karel.world import Facing, Map
-from pomp.tasks.engine import draw_starts
 from pomp.tasks.random_world import RANDOM_WORLD
-from pomp.tasks.record import record
-from pomp.tasks.rollout import act_on, advance, rollout
 
 # ---------------------------------------------------------------- strategies
 

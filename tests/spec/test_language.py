@@ -14,6 +14,7 @@ import pytest
 from oracle import Mask, is_program
 from playing import bare_world
 
+from pomp.core.errors import PompError, ProgramSyntaxError
 from pomp.dsl.bytecode import compile_ids, compile_programs
 from pomp.dsl.grammar import published_mask, strict_mask
 from pomp.dsl.parser import parse
@@ -21,8 +22,7 @@ from pomp.dsl.printer import print_program
 from pomp.dsl.sampling import SamplerConfig, sample_programs
 from pomp.dsl.syntax import Act, If, IfElse, Repeat, While
 from pomp.dsl.vocabulary import HPRL, LEAPS
-from pomp.errors import PompError, ProgramSyntaxError
-from pomp.tasks.rollout import rollout
+from pomp.engine.rollout import rollout
 
 PAPER = json.loads((Path(__file__).parents[1] / "data" / "paper_programs.json").read_text())
 PRINTED = [(task, number, text) for task in PAPER for number, text in enumerate(PAPER[task], 1)]

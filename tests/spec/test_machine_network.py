@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from pomp.errors import DataFileError
+from pomp.core.errors import DataFileError
 from pomp.machine.config import NetworkConfig
 from pomp.machine.network import Ensemble, Shape, choose, draw_weights
 

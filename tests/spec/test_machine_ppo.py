@@ -12,9 +12,10 @@ import torch
 from test_machine_network import PlainNetwork, one_hot, random_arrays, random_inputs
 from torch import nn
 
-from pomp.machine.config import NetworkConfig, PpoConfig
+from pomp.learning.config import PpoConfig
+from pomp.learning.ppo import Learner, Steps, advantages_of, normalise, weigh
+from pomp.machine.config import NetworkConfig
 from pomp.machine.network import Ensemble, Shape
-from pomp.machine.ppo import Learner, Steps, advantages_of, normalise, weigh
 
 MODES = 3
 

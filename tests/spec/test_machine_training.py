@@ -8,11 +8,11 @@ import pytest
 import torch
 from playing import task
 
-from pomp.errors import ConfigError, TrainingError
-from pomp.machine.config import configure_machine
-from pomp.machine.evaluate import evaluate
+from pomp.core.errors import ConfigError, TrainingError
+from pomp.learning.config import configure_learning
+from pomp.learning.training import Kept, Member, Training
+from pomp.machine.evaluation import evaluate
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.training import Kept, Member, Training
 
 GO, TURN, LONG_WALK = (
     "DEF run m( move m)",
@@ -36,7 +36,7 @@ TINY = {
 
 def settings(**changes):
     named = {name.replace("__", "."): value for name, value in changes.items()}
-    return configure_machine("paper", {**TINY, **named})
+    return configure_learning("paper", {**TINY, **named})
 
 
 HARVESTER, MAZE, DOORS = task("Harvester"), task("Maze"), task("DoorKey")
@@ -72,7 +72,7 @@ def bytes_of(training):
 
 def set_returns(monkeypatch, training, plan):
     """Let validations find given (return, episodes that ended by choice), one after another."""
-    import pomp.machine.training as module
+    import pomp.learning.training as module
 
     plan = iter(plan)
 

@@ -28,9 +28,9 @@ from playing import (
     walls,
 )
 
+from pomp.engine.rollout import act_on, rollout
+from pomp.engine.starts import draw_starts
 from pomp.tasks.catalog import find_task
-from pomp.tasks.engine import draw_starts
-from pomp.tasks.rollout import act_on, rollout
 
 COST, FINE = 0.0001, 0.0005
 SCALES = [1, 2, 4, 8, 16]

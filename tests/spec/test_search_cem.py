@@ -6,10 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from pomp.search.cem import CemRun, sigma_at
-from pomp.search.config import CemConfig
-from pomp.search.lists import draw_lists, least_length
-from pomp.search.methods import leaps_grid
+from pomp.modes.cem import CemRun, sigma_at
+from pomp.modes.config import CemConfig
+from pomp.modes.lists import draw_lists, least_length
+from pomp.modes.methods import leaps_grid
 
 CANDIDATE = -2
 

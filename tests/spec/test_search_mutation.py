@@ -9,10 +9,10 @@ from oracle import ACTIONS, PERCEPTIONS, Reader
 from pomp.dsl import mutation
 from pomp.dsl.mutation import Limits, Move, propose_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.search.beam import BeamRun
-from pomp.search.climb import ClimbRun
-from pomp.search.config import BeamConfig, CemConfig, ClimbConfig
-from pomp.search.methods import configure
+from pomp.modes.beam import BeamRun
+from pomp.modes.climb import ClimbRun
+from pomp.modes.config import BeamConfig, CemConfig, ClimbConfig
+from pomp.modes.methods import configure
 from pomp.tasks.catalog import TASKS
 
 PAD = LEAPS.tokens.index("<pad>")

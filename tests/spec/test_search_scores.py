@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import pomp
+from pomp.conformance.reference import reference_task, run
+from pomp.conformance.reference.world import Stream, World
 from pomp.dsl.vocabulary import LEAPS
-from pomp.karel.reference import Stream, World
-from pomp.search.batch import Batch
-from pomp.search.cem import CemRun
-from pomp.search.config import ScoreConfig
-from pomp.search.jobs import Job, RunKey
-from pomp.search.methods import configure
-from pomp.search.scoring import Arena, Scorer, Trial, diversity
-from pomp.tasks.reference import reference_task, run
+from pomp.modes.batch import Batch
+from pomp.modes.cem import CemRun
+from pomp.modes.config import ScoreConfig
+from pomp.modes.jobs import Job, RunKey
+from pomp.modes.methods import configure
+from pomp.modes.scoring import Arena, Scorer, Trial, diversity
 
 CANDIDATE = -2
 NO_PROGRAMS = ("DEF run m( m)", "DEF run m( move", "DEF run m( WHILE c( not c( c) w( move w) m)")

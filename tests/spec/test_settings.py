@@ -3,7 +3,7 @@
 import pytest
 from playing import task
 
-from pomp.errors import ConfigError, UnknownNameError
+from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.tasks.catalog import TASKS, find_task
 
 KAREL = ["StairClimber", "FourCorner", "TopOff", "Maze", "CleanHouse", "Harvester"]

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from playing import EAST, MARKERS, NORTH, SOUTH, WALL, WEST, ZERO_FLAG, task
 
-from pomp.errors import ConfigError
+from pomp.core.errors import ConfigError
+from pomp.core.streams import Purpose
+from pomp.engine.starts import draw_starts, enumerate_starts
 from pomp.karel.world import Map
-from pomp.streams import Purpose
 from pomp.tasks.catalog import TASKS, find_task
-from pomp.tasks.engine import draw_starts, enumerate_starts
 
 DRAWN = 20_000
 

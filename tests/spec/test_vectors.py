@@ -28,9 +28,9 @@ from playing import (
     walls,
 )
 
-from pomp.tasks.engine import draw_starts, enumerate_starts
-from pomp.tasks.record import record
-from pomp.tasks.rollout import act_on, rollout
+from pomp.engine.record import record
+from pomp.engine.rollout import act_on, rollout
+from pomp.engine.starts import draw_starts, enumerate_starts
 
 COST = 0.0001
 PER_CELL = 1 / 36

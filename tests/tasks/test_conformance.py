@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pomp.errors import GoldenError
-from pomp.tasks.conformance.folder import check_folder
+from pomp.conformance.folder import check_folder
+from pomp.core.errors import GoldenError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = sorted(path.name for path in GOLDEN.glob("*.npz"))

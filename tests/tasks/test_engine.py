@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pomp.conformance.reference import reference_task, run
+from pomp.conformance.reference.world import Stream, World
+from pomp.core.errors import ConfigError, WorldError
+from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.bytecode import compile_ids, compile_programs
 from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.errors import ConfigError, WorldError
-from pomp.karel.reference import Stream, World
+from pomp.engine.rollout import act_on, advance, rollout
+from pomp.engine.starts import begin, draw_starts
 from pomp.karel.rules import FLAG, WALL, Facing
 from pomp.karel.world import Map
-from pomp.streams import Purpose, open_streams
 from pomp.tasks.catalog import TASKS, find_task
-from pomp.tasks.engine import begin, draw_starts
-from pomp.tasks.reference import reference_task, run
-from pomp.tasks.rollout import act_on, advance, rollout
 
 SEED = 5
 PRINTED = json.loads((Path(__file__).parents[1] / "data" / "paper_programs.json").read_text())

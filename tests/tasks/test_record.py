@@ -5,14 +5,14 @@ import pytest
 
 from pomp.dsl.bytecode import compile_ids, compile_programs
 from pomp.dsl.sampling import sample_programs
+from pomp.engine.record import record
+from pomp.engine.rollout import rollout
+from pomp.engine.starts import begin, draw_starts
 from pomp.karel.interpreter import Ending
 from pomp.karel.rules import COUNT, WALL
 from pomp.karel.world import Map
 from pomp.tasks.catalog import TASKS, find_task
-from pomp.tasks.engine import begin, draw_starts
 from pomp.tasks.random_world import RANDOM_WORLD
-from pomp.tasks.record import record
-from pomp.tasks.rollout import rollout
 
 ROOM = "######\n#>...#\n#....#\n######"
 

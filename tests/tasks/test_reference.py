@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pomp.karel.reference import ACTIONS, EAST, NORTH, Stream, World, execute
-from pomp.tasks.reference import reference_task, run
+from pomp.conformance.reference import reference_task, run
+from pomp.conformance.reference.world import ACTIONS, EAST, NORTH, Stream, World, execute
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 RECORDED_PERCEPTIONS = ("frontIsClear", "leftIsClear", "rightIsClear", "markersPresent")

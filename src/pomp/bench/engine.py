@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import thread_count
+from pomp.conformance.reference import reference_task, run
+from pomp.conformance.reference.world import Stream
+from pomp.core.compiling import thread_count
+from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.karel.reference import Stream
-from pomp.streams import Purpose, open_streams
-from pomp.tasks.engine import draw_starts
-from pomp.tasks.reference import reference_task, run
-from pomp.tasks.rollout import rollout
+from pomp.engine.rollout import rollout
+from pomp.engine.starts import draw_starts
 from pomp.tasks.task import Task
 
 SEED = 0

@@ -3,12 +3,13 @@
 import time
 from dataclasses import dataclass
 
-from pomp._cuda import THREADS, load_cuda, to_host
+from pomp.core.cuda import THREADS, load_cuda, to_host
+from pomp.core.streams import Purpose
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.sampling import sample_programs
-from pomp.streams import Purpose
-from pomp.tasks.engine import cuda_kernels_of, draw_starts
-from pomp.tasks.rollout import rollout
+from pomp.engine.loading import cuda_kernels_of
+from pomp.engine.rollout import rollout
+from pomp.engine.starts import draw_starts
 from pomp.tasks.task import Task
 
 SEED = 0

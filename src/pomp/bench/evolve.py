@@ -3,10 +3,10 @@
 import time
 from dataclasses import dataclass
 
-from pomp._numba import thread_count
 from pomp.bench.machine import on_one_core
-from pomp.evolve.config import EvolveConfig
-from pomp.evolve.search import Evolution
+from pomp.core.compiling import thread_count
+from pomp.evolution.config import EvolveConfig
+from pomp.evolution.search import Evolution
 from pomp.tasks.task import Task
 
 ROUNDS = 8

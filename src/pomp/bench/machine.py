@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from pomp._cuda import load_cuda
+from pomp.core.cuda import load_cuda
 from pomp.version import __version__
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from pomp.bench.machine import on_one_core
 from pomp.embedding.space import Embedding
-from pomp.search.batch import Batch
-from pomp.search.jobs import Job
-from pomp.search.methods import configure
+from pomp.modes.batch import Batch
+from pomp.modes.jobs import Job
+from pomp.modes.methods import configure
 from pomp.tasks.catalog import TASKS, find_task
 
 SEEDS = 5

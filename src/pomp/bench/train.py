@@ -3,9 +3,9 @@
 import time
 from dataclasses import dataclass
 
-from pomp.machine.config import configure_machine
-from pomp.machine.training import Member, Training
-from pomp.published import published_modes
+from pomp.learning.config import configure_learning
+from pomp.learning.training import Member, Training
+from pomp.runs.published import published_modes
 from pomp.tasks.catalog import find_task
 
 SECONDS = 20.0
@@ -59,7 +59,7 @@ class TrainingSpeed:
 
 def measure_training(case: TrainingCase, device: str) -> TrainingSpeed:
     """Measure a case, with the modes the paper prints."""
-    config = configure_machine(case.preset, {"validation.every": 1_000_000})
+    config = configure_learning(case.preset, {"validation.every": 1_000_000})
     members = [
         Member(setting, published_modes(name), seed, config.ppo.learning_rate)
         for name in case.tasks

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from pomp.cli.progress import Progress
-from pomp.errors import ConfigError
+from pomp.core.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,8 @@ class Bench:
 
     def run(self) -> int:
         """Print the table."""
-        from pomp._cuda import check_device
         from pomp.bench.machine import describe_machine
+        from pomp.core.cuda import check_device
 
         check_device(self.device)
         if self.what == "env":

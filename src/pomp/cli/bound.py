@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import read_program
-from pomp.errors import ConfigError
+from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pomp.machine.bounds import Bound as Found
+    from pomp.analysis.bounds import Bound as Found
     from pomp.machine.policy import ProgramMachine
     from pomp.tasks.task import Setting
 
@@ -64,7 +64,7 @@ class Bound:
         if self.width is not None and not 1 <= self.width <= MOST_WIDTH:
             raise ConfigError(f"--width must be from 1 to {MOST_WIDTH:,}, got {self.width}")
         given = self._given()
-        from pomp.machine.bounds import WIDTH, bound
+        from pomp.analysis.bounds import WIDTH, bound
 
         width = self.width or WIDTH
         found = bound(
@@ -110,8 +110,8 @@ class Bound:
 
     def _of_search(self, path: Path) -> _Given:
         """The modes of a search, in the variant of the task it had."""
-        from pomp.folders import CONFIG_FILE, read_config
-        from pomp.search.folder import read_modes
+        from pomp.runs.folder import CONFIG_FILE, read_config
+        from pomp.runs.search_folder import read_modes
         from pomp.tasks.catalog import find_task
 
         found = read_modes(path)
@@ -145,7 +145,7 @@ def _summarise(given: _Given, found: "Found") -> dict[str, Any]:
         "how": found.how,
     }
     if given.machine is not None:
-        from pomp.machine.evaluate import evaluate
+        from pomp.machine.evaluation import evaluate
 
         evaluation = evaluate(given.machine, scale=setting.scale)
         told["return"] = evaluation.mean

@@ -23,10 +23,10 @@ class Check:
 
     def run(self) -> int:
         """Print the program, or where it goes wrong."""
+        from pomp.core.errors import ProgramSyntaxError
         from pomp.dsl.parser import parse
         from pomp.dsl.printer import print_program
         from pomp.dsl.vocabulary import HPRL, LEAPS
-        from pomp.errors import ProgramSyntaxError
 
         vocabulary = HPRL if self.vocabulary == "hprl" else LEAPS
         text = read_program(self.program)

@@ -21,7 +21,7 @@ class Conformance:
 
     def run(self) -> int:
         """Print counts per file and the first mismatch of each."""
-        from pomp.tasks.conformance.folder import check_folder
+        from pomp.conformance.folder import check_folder
 
         folder = Path(self.folder)
         total = len(list(folder.iterdir())) if folder.is_dir() else 0

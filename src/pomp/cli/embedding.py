@@ -11,8 +11,8 @@ from tyro.conf import OmitSubcommandPrefixes, Positional, arg, subcommand
 from pomp.cli.inputs import check_output, check_seed
 from pomp.cli.progress import Progress
 from pomp.cli.stopping import check_minutes, stopping
+from pomp.core.errors import ConfigError
 from pomp.embedding.config import BEST, PAPER, DatasetConfig, Recipe
-from pomp.errors import ConfigError
 
 _PAPER = "The paper's recipe."
 _BEST = "The best recipe known here."
@@ -83,10 +83,10 @@ class EmbeddingTrain:
         """Train, then measure the best weights on the test split."""
         import torch
 
-        from pomp._cuda import check_device
+        from pomp.core.cuda import check_device
         from pomp.embedding.checkpoint import finished_card
         from pomp.embedding.train import Trainer, check_fit, describe_run
-        from pomp.folders import check_config, check_new
+        from pomp.runs.folder import check_config, check_new
 
         check_minutes(self.minutes)
         check_device(self.device)

@@ -8,10 +8,10 @@ from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import check_episodes, check_seed, parse_size
 from pomp.cli.progress import Progress
-from pomp.errors import ConfigError
+from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pomp.machine.evaluate import Evaluation
+    from pomp.machine.evaluation import Evaluation
     from pomp.machine.policy import ProgramMachine
 
 
@@ -46,7 +46,7 @@ class Eval:
         check_seed(self.seed)
         if self.exact and (self.episodes is not None or self.seed or self.device != "cpu"):
             raise ConfigError("--exact takes every start once, on the CPU: no --episodes or --seed")
-        from pomp.machine.evaluate import evaluate_exactly
+        from pomp.machine.evaluation import evaluate_exactly
         from pomp.machine.zoo import find_machine
 
         machine = find_machine(self.machine)
@@ -56,7 +56,7 @@ class Eval:
         if self.random:
             if self.greedy or self.exact:
                 raise ConfigError("--random goes without --greedy and --exact")
-            from pomp.baselines import randomise
+            from pomp.learning.random_transition import randomise
 
             machine = randomise(machine)
         if self.exact:
@@ -89,7 +89,7 @@ def _about(machine: "ProgramMachine", made_for: tuple[int, int]) -> dict[str, An
 
 def _evaluate(machine: "ProgramMachine", *, scale: int, **options: Any) -> "Evaluation":
     """Evaluate, and say how far it is if it takes long."""
-    from pomp.machine.evaluate import evaluate
+    from pomp.machine.evaluation import evaluate
 
     progress, most = Progress(machine.task, 1), machine.episode.most_steps * scale
 

@@ -10,10 +10,10 @@ from tyro.conf import Positional, UseAppendAction, arg
 from pomp.cli.inputs import parse_options, parse_seeds, read_value
 from pomp.cli.progress import Progress
 from pomp.cli.stopping import Stop, check_minutes, stopping
-from pomp.errors import ConfigError
+from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pomp.evolve.run import EvolutionRun, Plan
+    from pomp.runs.evolve import EvolutionRun, Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +48,10 @@ class Evolve:
     def run(self) -> int:
         """Every task and seed, one after the other."""
         plan = self._plan()
-        from pomp.evolve.run import EvolutionRun, begin_evolution, check_evolution, read_result
-        from pomp.folders import clear_if_not_begun, write_text
-        from pomp.machine.summary import SUMMARY_FILE, sum_up
+        from pomp.core.storage import write_text
+        from pomp.runs.evolve import EvolutionRun, begin_evolution, check_evolution, read_result
+        from pomp.runs.folder import clear_if_not_begun
+        from pomp.runs.summary import SUMMARY_FILE, sum_up
 
         path = Path(self.out)
         if not self.resume or clear_if_not_begun(path):
@@ -75,10 +76,10 @@ class Evolve:
 
     def _plan(self) -> "Plan":
         check_minutes(self.minutes)
-        from pomp._cuda import check_device
-        from pomp.configs import changed
-        from pomp.evolve.config import EvolveConfig
-        from pomp.evolve.run import Plan
+        from pomp.core.configs import changed
+        from pomp.core.cuda import check_device
+        from pomp.evolution.config import EvolveConfig
+        from pomp.runs.evolve import Plan
         from pomp.tasks.catalog import find_task
 
         if not self.tasks:
@@ -132,7 +133,7 @@ def print_table(tasks: dict[str, Any]) -> None:
 
 
 def _line_of(result: dict[str, Any]) -> str:
-    from pomp.evolve.run import DEPENDENT
+    from pomp.runs.evolve import DEPENDENT
 
     budgets = ", ".join(f"{mean:.4f} with {calls}" for calls, mean in result["budgets"].items())
     warning = f"; {DEPENDENT}" if result[DEPENDENT] else ""

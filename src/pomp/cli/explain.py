@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 from pomp.cli.inputs import check_episodes, check_seed
 
 if TYPE_CHECKING:
-    from pomp.machine.explain import Example, Explanation, ModeExplained
+    from pomp.analysis.explain import Example, Explanation, ModeExplained
     from pomp.machine.policy import ProgramMachine
 
 _WIDE = 96  # columns of sentences
@@ -34,7 +34,7 @@ class Explain:
         """Play, then print."""
         check_episodes(self.episodes)
         check_seed(self.seed)
-        from pomp.machine.explain import explain
+        from pomp.analysis.explain import explain
         from pomp.machine.zoo import find_machine
 
         machine = find_machine(self.machine)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pomp.errors import ConfigError, OutputError
+from pomp.core.errors import ConfigError, OutputError
 
 MAX_BYTES = 1 << 20
 MOST_SEEDS = 10_000

@@ -26,7 +26,7 @@ from pomp.cli.search import Search
 from pomp.cli.simplify import Simplify
 from pomp.cli.tasks import Tasks
 from pomp.cli.train import Train
-from pomp.errors import PompError
+from pomp.core.errors import PompError
 from pomp.version import __version__
 
 _PLOT = "Draw a picture of an embedding or of a search."

@@ -1,7 +1,7 @@
 """`pomp play`: a machine, or a person, acts in the terminal.
 
 In this order: the command and its loop; the drawing, a pure function from a view to lines; and the
-terminal, which shows them and is restored whatever happens. What is told is `pomp.machine.story`'s.
+terminal, which shows them and is restored whatever happens. What is told is `pomp.play.story`'s.
 """
 
 import os
@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import check_seed
-from pomp.errors import ConfigError
+from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pomp.machine.story import Acting, Moment, View, Watching
+    from pomp.play.story import Acting, Moment, View, Watching
     from pomp.tasks.task import Setting
 
 _ESCAPE_SECONDS = 0.05  # how long the rest of an arrow key may take
@@ -60,15 +60,15 @@ class Play:
         return 0
 
     def _watching(self) -> "Watching":
-        from pomp.machine.story import Watching
         from pomp.machine.zoo import find_machine
+        from pomp.play.story import Watching
 
         machine = find_machine(self.machine)
         setting = machine.configure(self.scale)
         return Watching(machine, setting, self.seed, self.speed, greedy=self.greedy)
 
     def _acting(self) -> "Acting":
-        from pomp.machine.story import Acting
+        from pomp.play.story import Acting
         from pomp.tasks.catalog import find_task
 
         if self.machine.startswith("zoo:") or Path(self.machine).exists():

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, subcommand
 
 from pomp.cli.inputs import check_output, read_program
-from pomp.errors import ConfigError, DataFileError, OutputError
+from pomp.core.errors import ConfigError, DataFileError, OutputError
 
 _SUFFIXES = (".png", ".svg", ".pdf")
 _ENDS = (
@@ -119,7 +119,7 @@ class PlotSearch:
     def run(self) -> int:
         """Draw."""
         path = _check_picture(self.out)
-        from pomp.search.survey import read_curves, read_paths
+        from pomp.runs.survey import read_curves, read_paths
 
         curves = read_curves(Path(self.source))
         paths = read_paths(Path(self.source), self.task, self.seed)

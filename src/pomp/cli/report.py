@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import check_output
-from pomp.errors import ConfigError
+from pomp.core.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,14 +29,14 @@ class Report:
         if self.starts is not None and not 1 <= self.starts <= 100_000:
             raise ConfigError(f"--starts must be from 1 to 100,000, got {self.starts}")
         path = check_output(self.out) if self.out else None
-        from pomp.search.report import EVALUATION_STARTS, report
+        from pomp.runs.report import EVALUATION_STARTS, report
 
         if not self.folders:
             raise ConfigError("name the folder of a search")
         folders = [Path(folder) for folder in self.folders]
         found = report(folders, self.starts or EVALUATION_STARTS)
         if path:
-            from pomp.folders import write_text
+            from pomp.core.storage import write_text
 
             write_text(path, json.dumps(found, indent=1) + "\n")
         if self.json:

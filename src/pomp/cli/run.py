@@ -18,14 +18,14 @@ from pomp.cli.inputs import (
     read_program,
 )
 from pomp.cli.progress import Progress
-from pomp.errors import ConfigError
+from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pomp.dsl.bytecode import Code
+    from pomp.engine.record import Trace
+    from pomp.engine.rollout import Rollout
     from pomp.karel.interpreter import Cap
     from pomp.karel.world import WorldBatch
-    from pomp.tasks.record import Trace
-    from pomp.tasks.rollout import Rollout
     from pomp.tasks.task import Setting
 
 MAX_STARTS_ASKED = 10_000_000
@@ -71,7 +71,7 @@ class Run:
     def run(self) -> int:
         """Check everything, then run, then print."""
         setting, limits, code, gif = self._check()
-        from pomp.tasks.rollout import rollout
+        from pomp.engine.rollout import rollout
 
         probabilities = None
         if self.exact:
@@ -141,7 +141,7 @@ class Run:
         return setting, limits, compile_programs([program], source=True), gif
 
     def _all_starts(self, setting: "Setting") -> "tuple[WorldBatch, list[float]]":
-        from pomp.tasks.engine import enumerate_starts
+        from pomp.engine.starts import enumerate_starts
 
         worlds, starts = enumerate_starts(setting)
         return worlds, [float(start.probability) for start in starts]
@@ -152,10 +152,10 @@ class Run:
         """Run in chunks, so that a million starts need little memory and show progress."""
         import numpy as np
 
+        from pomp.core.streams import Purpose, open_streams
+        from pomp.engine.rollout import Rollout, rollout
+        from pomp.engine.starts import begin, reset
         from pomp.karel.world import Map
-        from pomp.streams import Purpose, open_streams
-        from pomp.tasks.engine import begin, reset
-        from pomp.tasks.rollout import Rollout, rollout
 
         start = Map.from_text(read_map(self.world)) if self.world else None
         results, first_world = [], None
@@ -183,7 +183,7 @@ class Run:
     def _record(
         self, setting: "Setting", code: "Code", limits: "Cap", first: "WorldBatch"
     ) -> "Trace":
-        from pomp.tasks.record import record
+        from pomp.engine.record import record
 
         kept = None if self.trace else MAX_FRAMES
         return record(

@@ -12,12 +12,12 @@ from tyro.conf import Positional, UseAppendAction, arg
 from pomp.cli.inputs import parse_options, parse_seeds, read_value
 from pomp.cli.progress import Progress
 from pomp.cli.stopping import Stop, check_minutes, stopping
-from pomp.errors import ConfigError
+from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pomp.search.batch import Batch
-    from pomp.search.folder import SearchFolder
-    from pomp.search.jobs import Job
+    from pomp.modes.batch import Batch
+    from pomp.modes.jobs import Job
+    from pomp.runs.search_folder import SearchFolder
 
 SAVE_SECONDS = 15.0
 
@@ -56,10 +56,10 @@ class Search:
         """Search, then print the modes."""
         check_minutes(self.minutes)
         jobs = self._jobs()
-        from pomp._cuda import check_device
-        from pomp.folders import check_new, clear_if_not_begun
-        from pomp.search.batch import Batch
-        from pomp.search.folder import SearchFolder
+        from pomp.core.cuda import check_device
+        from pomp.modes.batch import Batch
+        from pomp.runs.folder import check_new, clear_if_not_begun
+        from pomp.runs.search_folder import SearchFolder
 
         check_device(self.device)
         folder = SearchFolder(Path(self.out), jobs, self.device)
@@ -81,8 +81,8 @@ class Search:
         return self._report(folder, "finished")
 
     def _jobs(self) -> list["Job"]:
-        from pomp.search.jobs import Job
-        from pomp.search.methods import SEVERAL, configure
+        from pomp.modes.jobs import Job
+        from pomp.modes.methods import SEVERAL, configure
         from pomp.tasks.catalog import find_task
 
         if not self.tasks:
@@ -118,7 +118,7 @@ class Search:
         return 130 if was_asked else 0
 
     def _report(self, folder: "SearchFolder", how: str) -> int:
-        from pomp.search.folder import read_modes
+        from pomp.runs.search_folder import read_modes
 
         found = [read_modes(folder.of(job)) for job in folder.jobs]
         if self.json:

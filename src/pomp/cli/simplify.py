@@ -10,12 +10,12 @@ from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import check_episodes, check_output, check_seed
 from pomp.cli.progress import Progress
-from pomp.errors import ConfigError, OutputError
+from pomp.core.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
-    from pomp.machine.evaluate import Evaluation
+    from pomp.analysis.simplify import Simplified
+    from pomp.machine.evaluation import Evaluation
     from pomp.machine.policy import ProgramMachine
-    from pomp.machine.simplify import Simplified
 
 _SUFFIX = ".machine"  # of machines in text files
 _LONGEST = 72  # characters of a removal
@@ -46,7 +46,7 @@ class Simplify:
         if not 0 <= self.tolerance < math.inf:
             raise ConfigError(f"--tolerance must be a number from 0 on, got {self.tolerance:g}")
         path = self._check_out(self.out) if self.out else None
-        from pomp.machine.evaluate import evaluate
+        from pomp.machine.evaluation import evaluate
         from pomp.machine.text import write_machine
         from pomp.machine.zoo import find_machine
 
@@ -61,8 +61,8 @@ class Simplify:
         return 0
 
     def _simplify(self, machine: "ProgramMachine") -> "Simplified":
-        from pomp.machine.equivalence import Parts
-        from pomp.machine.simplify import simplify
+        from pomp.analysis.equivalence import Parts
+        from pomp.analysis.simplify import simplify
 
         progress = Progress("words left out", Parts.of(machine).size.words)
         try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from pomp.errors import ConfigError
+from pomp.core.errors import ConfigError
 
 
 def check_minutes(minutes: float | None) -> None:

@@ -13,11 +13,11 @@ from pomp.cli.inputs import parse_options, parse_seeds, read_value
 from pomp.cli.progress import Progress
 from pomp.cli.search import SAVE_SECONDS, advance_search
 from pomp.cli.stopping import Stop, check_minutes, stopping
-from pomp.errors import ConfigError
+from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pomp.train.plan import Plan
-    from pomp.train.run import Group, TrainingRun
+    from pomp.runs.plan import Plan
+    from pomp.runs.train import Group, TrainingRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +61,9 @@ class Train:
         """All stages, each from where it was left."""
         check_minutes(self.minutes)
         plan = self._plan()
-        from pomp._cuda import check_device
-        from pomp.folders import clear_if_not_begun
-        from pomp.train.run import TrainingRun
+        from pomp.core.cuda import check_device
+        from pomp.runs.folder import clear_if_not_begun
+        from pomp.runs.train import TrainingRun
 
         check_device(self.device)
         training = TrainingRun(Path(self.out), plan, self.device)
@@ -82,9 +82,9 @@ class Train:
         return 130 if stop.was_asked else 0
 
     def _plan(self) -> "Plan":
-        from pomp.baselines import BASELINES
+        from pomp.learning.baselines import BASELINES
+        from pomp.runs.plan import make_plan
         from pomp.tasks.catalog import find_task
-        from pomp.train.plan import make_plan
 
         if not self.tasks:
             raise ConfigError("name a task to train, as in 'pomp train UpNDown --out runs/up'")
@@ -126,7 +126,7 @@ class Train:
         return True
 
     def _report(self, training: "TrainingRun", how: str) -> int:
-        from pomp.machine.summary import SUMMARY_FILE
+        from pomp.runs.summary import SUMMARY_FILE
 
         summary = json.loads((training.path / SUMMARY_FILE).read_text())
         if self.json:
@@ -220,8 +220,8 @@ def _read_given(
 ) -> dict[tuple[str, int], tuple[str, ...]]:
     """Modes of a search's folder or of one file, for every task and seed."""
     from pomp.dsl.parser import parse
-    from pomp.search.folder import MODES_FILE, read_modes
-    from pomp.search.report import modes_of_results
+    from pomp.runs.report import modes_of_results
+    from pomp.runs.search_folder import MODES_FILE, read_modes
 
     def programs(file: Path) -> tuple[str, ...]:
         return tuple(mode["program"] for mode in read_modes(file)["modes"])

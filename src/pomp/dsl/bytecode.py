@@ -27,14 +27,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._cuda import DeviceArray, to_device
-from pomp._numba import kernel, launch, parts_for, scalar
+from pomp.core.compiling import kernel, launch, parts_for, scalar
+from pomp.core.cuda import DeviceArray, to_device
+from pomp.core.errors import ConfigError
 from pomp.dsl.grammar import END as PROGRAM_END
 from pomp.dsl.grammar import ILLEGAL, MAX_TOKENS, RETURN, reader
 from pomp.dsl.parser import check_tokens
 from pomp.dsl.syntax import Program, tokens_of
 from pomp.dsl.vocabulary import ACTION_OF_TOKEN, LEAPS, PERCEPTION_OF_TOKEN, Perception, Vocabulary
-from pomp.errors import ConfigError
 
 TEST, BACK, REPEAT, AGAIN, JUMP, SKIP, STOP = 5, 13, 21, 22, 23, 24, 25
 NO_PROGRAM = 26

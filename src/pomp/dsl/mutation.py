@@ -13,7 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import kernel, launch, parts_for, routine, scalar
+from pomp.core.compiling import kernel, launch, parts_for, routine, scalar
+from pomp.core.errors import ConfigError, UnknownNameError
+from pomp.core.streams import below
 from pomp.dsl.grammar import CONDITION, COUNT, PERCEPTION, STATEMENT, STATEMENT_FORMS
 from pomp.dsl.sampling import (
     SYMBOLS,
@@ -24,8 +26,6 @@ from pomp.dsl.sampling import (
     stack_for,
 )
 from pomp.dsl.vocabulary import ACTION_TOKENS, LEAPS, PERCEPTION_TOKENS, Vocabulary
-from pomp.errors import ConfigError, UnknownNameError
-from pomp.streams import below
 
 
 class Move(IntEnum):

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from pomp.core.errors import ProgramSyntaxError
 from pomp.dsl.grammar import BODY, END, FORMS, ILLEGAL, MAX_TOKENS, PROGRAM_FORM, Form, reader
 from pomp.dsl.syntax import CLASSES, Act, Node, Perceive, Program
 from pomp.dsl.vocabulary import ACTION_OF_TOKEN, LEAPS, PERCEPTION_OF_TOKEN, Vocabulary
-from pomp.errors import ProgramSyntaxError
 
 MAX_CHARACTERS = 1 << 20
 """Longest text looked at; no program of `MAX_TOKENS` tokens comes near it."""

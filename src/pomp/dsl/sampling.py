@@ -7,7 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import kernel, launch, parts_for, routine, scalar
+from pomp.core.compiling import kernel, launch, parts_for, routine, scalar
+from pomp.core.errors import ConfigError
+from pomp.core.streams import Purpose, open_streams, unit
 from pomp.dsl.grammar import (
     ACTION,
     ACTION_WEIGHTS,
@@ -25,8 +27,6 @@ from pomp.dsl.grammar import (
     Form,
 )
 from pomp.dsl.vocabulary import HPRL, LEAPS, Vocabulary
-from pomp.errors import ConfigError
-from pomp.streams import Purpose, open_streams, unit
 
 DEPTH_PER_FORM = 2  # how much deeper the statements inside a statement are
 

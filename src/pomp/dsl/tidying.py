@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import kernel, scalar
+from pomp.core.compiling import kernel, scalar
 from pomp.dsl.vocabulary import Vocabulary
 
 _INVERSES = (("turnLeft", "turnRight"), ("pickMarker", "putMarker"))

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pomp._numba import kernel
+from pomp.core.compiling import kernel
 from pomp.dsl.grammar import ILLEGAL, published_mask
 from pomp.dsl.vocabulary import Vocabulary
 from pomp.embedding.config import MAX_GENERATED
@@ -16,8 +16,7 @@ from pomp.embedding.dataset import SIZE, Dataset
 from pomp.embedding.decoder import read_token
 from pomp.embedding.demonstrations import random_worlds
 from pomp.embedding.model import NO_OP
-from pomp.karel.lanes import WALL_PLANE
-from pomp.karel.observation import observe
+from pomp.karel.observation import WALL_PLANE, observe
 from pomp.karel.rules import act
 from pomp.karel.world import WorldBatch
 

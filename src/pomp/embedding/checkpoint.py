@@ -8,12 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pomp._numba import write_atomically
-from pomp.embedding.files import read_arrays, write_arrays
+from pomp.core.errors import DataFileError, OutputError
+from pomp.core.storage import read_arrays, remove_drafts, write_arrays, write_atomically
 from pomp.embedding.model import EmbeddingModel
 from pomp.embedding.weights import load_weights
-from pomp.errors import DataFileError, OutputError
-from pomp.folders import remove_drafts
 
 STATE_FILE, WEIGHTS_FILE = "state.safetensors", "weights.safetensors"
 METRICS_FILE = "metrics.jsonl"

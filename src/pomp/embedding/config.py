@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pomp.configs import MOST_SEED, check_choices, check_ranges
-from pomp.errors import ConfigError
+from pomp.core.configs import MOST_SEED, check_choices, check_ranges
+from pomp.core.errors import ConfigError
 
 MAX_GENERATED = 45
 """Tokens a decoder generates after `DEF`."""

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.configs import from_json, to_json
+from pomp.core.configs import from_json, to_json
+from pomp.core.errors import DataFileError
+from pomp.core.storage import read_arrays, write_arrays
+from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.bytecode import Code, compile_ids
 from pomp.dsl.sampling import SamplerConfig, sample_programs
 from pomp.dsl.tidying import tidy
 from pomp.dsl.vocabulary import HPRL, LEAPS, Action, Vocabulary
 from pomp.embedding.config import DatasetConfig
 from pomp.embedding.demonstrations import Demonstrations, demonstrate, random_worlds
-from pomp.embedding.files import read_arrays, write_arrays
-from pomp.errors import DataFileError
 from pomp.karel.rules import COUNT, WALL, ZERO
-from pomp.streams import Purpose, open_streams
 
 FORMAT = 1
 SIZE = 8  # rows and columns of the worlds

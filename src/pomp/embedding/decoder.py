@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pomp._numba import kernel, scalar
+from pomp.core.compiling import kernel, scalar
 from pomp.dsl.grammar import END, ILLEGAL, RETURN, published_mask
 from pomp.dsl.vocabulary import Vocabulary
 from pomp.embedding.config import MAX_GENERATED

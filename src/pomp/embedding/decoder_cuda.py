@@ -15,7 +15,8 @@ import torch
 from numba import cuda, float32
 from torch import Tensor
 
-from pomp._cuda import blocks_for, load_cuda
+from pomp.core.cuda import blocks_for, device_kernel, load_cuda
+from pomp.core.graphs import capture, launch_on_stream
 from pomp.dsl.grammar import END, ILLEGAL
 from pomp.embedding.config import MAX_GENERATED
 from pomp.embedding.decoder import (
@@ -30,7 +31,6 @@ from pomp.embedding.decoder import (
     widened,
 )
 from pomp.embedding.model import EmbeddingModel
-from pomp.graphs import capture, launch_on_stream
 
 LEAST_ROWS, MOST_ROWS = 64, 16_384
 SIZES = tuple(
@@ -43,7 +43,7 @@ _OUTPUTS = 64  # logits of a row, filled up
 _INFINITY = np.float32(np.inf)
 
 
-@cuda.jit
+@device_kernel
 def _first_state(of_token, of_latent, of_state, state_bias, hidden):
     """The GRU's state after `DEF`; one block a row."""
     row, width = cuda.blockIdx.x, hidden.shape[1]
@@ -53,7 +53,7 @@ def _first_state(of_token, of_latent, of_state, state_bias, hidden):
         )
 
 
-@cuda.jit
+@device_kernel
 def _hidden_layer(tokens, of_token, of_latent, of_state, layer):
     """The hidden layer of the head; one block a row."""
     row, width = cuda.blockIdx.x, layer.shape[1]
@@ -63,7 +63,7 @@ def _hidden_layer(tokens, of_token, of_latent, of_state, layer):
         layer[row, unit] = layer_unit(row, unit, width, token, of_token, of_latent, share)
 
 
-@cuda.jit
+@device_kernel
 def _choose(
     logits, output_bias, noise, goto, push, state, stack, height, rows, written, tokens, output,
     of_token, of_latent, of_state, state_bias, hidden,
@@ -100,7 +100,7 @@ def _choose(
         )
 
 
-@cuda.jit
+@device_kernel
 def _list_going(state, count, source):
     """List the rows that go on, in any order; `count` `[1]` begins at zero."""
     row = cuda.grid(1)
@@ -108,7 +108,7 @@ def _list_going(state, count, source):
         source[cuda.atomic.add(count, 0, 1)] = row
 
 
-@cuda.jit
+@device_kernel
 def _take(
     count, source, hidden, of_latent, stack, tokens, rows, written, height, state,
     to_hidden, to_latent, to_stack, to_tokens, to_rows, to_written, to_height, to_state,

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import kernel, launch, parts_for, scalar
+from pomp.core.compiling import kernel, launch, parts_for, scalar
+from pomp.core.errors import ConfigError
+from pomp.core.streams import draw
 from pomp.dsl.bytecode import (
     ARGUMENT_MASK,
     ARGUMENT_SHIFT,
@@ -19,14 +21,12 @@ from pomp.dsl.bytecode import (
     TEST,
     Code,
 )
-from pomp.errors import ConfigError
+from pomp.engine.lanes import reset_world
+from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.interpreter import ENDING, Cap, Ending, run_program
-from pomp.karel.lanes import reset_world
 from pomp.karel.rules import act, is_impossible
-from pomp.streams import draw
 from pomp.tasks.random_world import RANDOM_WORLD, begin, lay_out, step
 from pomp.tasks.task import Setting
-from pomp.tasks.units import DEFAULT_CAP
 
 _LEAST_PROGRAMS = 16  # below which another thread does not pay
 _ACTIONS, _LENGTH, _BRANCHES, _STOPS = range(4)  # of the trace the hooks write

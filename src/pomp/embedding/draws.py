@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pomp.streams import Purpose, open_streams
+from pomp.core.streams import Purpose, open_streams
 
 
 class For(IntEnum):

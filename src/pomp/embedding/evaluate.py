@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pomp._numba import kernel
+from pomp.core.compiling import kernel
+from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.bytecode import compile_ids
 from pomp.embedding.batches import Planes
 from pomp.embedding.config import MAX_GENERATED
@@ -17,9 +18,8 @@ from pomp.embedding.dataset import Dataset
 from pomp.embedding.demonstrations import Demonstrations, agreement, random_worlds
 from pomp.embedding.model import NO_OP
 from pomp.embedding.space import Embedding
+from pomp.engine.starts import reset
 from pomp.karel.rules import act
-from pomp.streams import Purpose, open_streams
-from pomp.tasks.engine import reset
 from pomp.tasks.task import Setting
 
 SMOOTH_PROGRAMS, SMOOTH_STATES, SMOOTH_STEP = 2000, 10, 0.1

@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pomp._cuda import check_device
+from pomp.core.cuda import check_device
+from pomp.core.errors import ConfigError
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.parser import check_tokens
 from pomp.dsl.syntax import Program, tokens_of
@@ -16,7 +17,6 @@ from pomp.embedding.config import MAX_GENERATED
 from pomp.embedding.decoder import DEF, CpuDecoder
 from pomp.embedding.model import EmbeddingModel
 from pomp.embedding.weights import find_weights, load_weights
-from pomp.errors import ConfigError
 
 _ENCODED_AT_ONCE = {"cpu": 64, "cuda": 1024}
 

@@ -5,11 +5,11 @@ from dataclasses import fields
 import torch
 from torch import Tensor
 
+from pomp.core.graphs import Replayed
 from pomp.embedding.batches import BehaviourBatch, Planes, ProgramBatch
 from pomp.embedding.config import TrainingConfig
 from pomp.embedding.model import EmbeddingModel, Posterior, initialise
 from pomp.embedding.objective import Terms, reinforce_loss, supervised_terms
-from pomp.graphs import Replayed
 
 TERMS = tuple(field.name for field in fields(Terms))
 """What the supervised steps report, in this order."""

@@ -15,7 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pomp.configs import to_json
+from pomp.core.configs import to_json
+from pomp.core.errors import ConfigError
+from pomp.core.graphs import exact, prepare
 from pomp.embedding.batches import DataOnDevice, ProgramBatch, grammar_states
 from pomp.embedding.checkpoint import (
     WEIGHTS_FILE,
@@ -34,9 +36,7 @@ from pomp.embedding.objective import behaviour_rewards, show_originals
 from pomp.embedding.space import Embedding, make_decoder
 from pomp.embedding.steps import TERMS, Steps
 from pomp.embedding.weights import load_weights, save_weights
-from pomp.errors import ConfigError
-from pomp.folders import begin_run, check_config
-from pomp.graphs import exact, prepare
+from pomp.runs.folder import begin_run, check_config
 
 SAVE_SECONDS = 60.0  # at least so often; and after every epoch
 _SUPERVISED, _REINFORCE = range(2)  # phases of an epoch

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from pomp.configs import from_json, to_json
+from pomp.core.configs import from_json, to_json
+from pomp.core.errors import ConfigError, DataFileError, UnknownNameError
+from pomp.core.storage import read_arrays, write_arrays
 from pomp.embedding.config import DatasetConfig, ModelConfig
-from pomp.embedding.files import read_arrays, write_arrays
 from pomp.embedding.model import EmbeddingModel
-from pomp.errors import ConfigError, DataFileError, UnknownNameError
 
 FORMAT = 1
 SUFFIX = ".safetensors"

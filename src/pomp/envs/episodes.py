@@ -7,14 +7,15 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import launch, parts_for
-from pomp.errors import ConfigError
+from pomp.core.compiling import launch, parts_for
+from pomp.core.errors import ConfigError
+from pomp.core.streams import Purpose, seed_streams
+from pomp.engine.loading import kernels_of
+from pomp.engine.starts import reset
 from pomp.karel.observation import observe
 from pomp.karel.render import draw_map
 from pomp.karel.world import WorldBatch
-from pomp.streams import Purpose, seed_streams
 from pomp.tasks.catalog import find_task
-from pomp.tasks.engine import kernels_of, reset
 from pomp.tasks.task import Setting, Task
 
 LEAST_WORLDS = 256  # below which another thread does not pay

@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.errors import EnvironmentMisuseError
 from pomp.dsl.vocabulary import Action
 from pomp.envs.episodes import (
     RENDER_MODES,
@@ -18,7 +19,6 @@ from pomp.envs.episodes import (
     streams_of,
     world_space,
 )
-from pomp.errors import EnvironmentMisuseError
 from pomp.tasks.task import Setting, Task
 
 

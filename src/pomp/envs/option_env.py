@@ -12,15 +12,15 @@ import numpy as np
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from pomp.core.errors import ConfigError, EnvironmentMisuseError
 from pomp.dsl.bytecode import compile_programs
 from pomp.dsl.syntax import Program
+from pomp.engine.rollout import advance
+from pomp.engine.units import DEFAULT_CAP
 from pomp.envs.episodes import RENDER_MODES, check_actions, world_space
 from pomp.envs.vector_env import KarelVectorEnv
-from pomp.errors import ConfigError, EnvironmentMisuseError
 from pomp.karel.interpreter import Cap
-from pomp.tasks.rollout import advance
 from pomp.tasks.task import Setting, Task
-from pomp.tasks.units import DEFAULT_CAP
 
 MAX_MACRO_STEPS = 1_000
 """Programs per episode at scale 1; reaching it is a true end, not a truncation."""

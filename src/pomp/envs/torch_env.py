@@ -7,14 +7,15 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
-from pomp._cuda import THREADS, as_launchable, blocks_for, check_device, load_cuda
+from pomp.core.cuda import THREADS, as_launchable, blocks_for, check_device, load_cuda
+from pomp.core.errors import ConfigError, CudaError, EnvironmentMisuseError
+from pomp.core.graphs import numba_stream
 from pomp.dsl.vocabulary import Action
+from pomp.engine.loading import cuda_kernels_of
+from pomp.engine.starts import empty_worlds, reset
 from pomp.envs.episodes import Episodes, configure, streams_of, world_space
-from pomp.errors import ConfigError, CudaError, EnvironmentMisuseError
-from pomp.graphs import numba_stream
 from pomp.karel.observation import observe
 from pomp.karel.world import WorldBatch
-from pomp.tasks.engine import cuda_kernels_of, empty_worlds, reset
 from pomp.tasks.task import Setting, Task
 
 CHECK_EVERY = 64  # steps between looks at whether some action was out of range

@@ -9,6 +9,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from pomp.core.errors import ConfigError, EnvironmentMisuseError
 from pomp.dsl.vocabulary import Action
 from pomp.envs.episodes import (
     RENDER_MODES,
@@ -20,7 +21,6 @@ from pomp.envs.episodes import (
     streams_of,
     world_space,
 )
-from pomp.errors import ConfigError, EnvironmentMisuseError
 from pomp.tasks.task import Setting, Task
 
 

@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass
 from enum import IntEnum
 
-from pomp._numba import scalar
+from pomp.core.compiling import scalar
+from pomp.core.errors import ConfigError
 from pomp.dsl.bytecode import (
     AGAIN,
     ARGUMENT_MASK,
@@ -22,7 +23,6 @@ from pomp.dsl.bytecode import (
     STOP,
     TEST,
 )
-from pomp.errors import ConfigError
 from pomp.karel.rules import ACTIONS, PUT, perceive
 
 CALLS, ENDING = range(2)  # entries of `outcome`

@@ -4,15 +4,33 @@ from typing import Any
 
 import numpy as np
 
-from pomp._cuda import as_launchable, room
-from pomp._numba import kernel, launch, parts_for
-from pomp.errors import ConfigError
-from pomp.karel.lanes import WALL_PLANE, plane_bit
+from pomp.core.compiling import kernel, launch, parts_for, scalar
+from pomp.core.cuda import as_launchable, room
+from pomp.core.errors import ConfigError
+from pomp.karel.rules import COUNT, WALL, ZERO
 from pomp.karel.world import WorldBatch
 
 CHANNELS = (8, 16)
 """HPRL and HIPO show up to two markers a cell, LEAPS up to ten."""
+WALL_PLANE, ZERO_PLANE, FIRST_COUNT_PLANE = 4, 5, 6  # before them: the agent, by its facing
 _LEAST_WORLDS = 512  # below which another thread does not pay
+
+
+@scalar
+def plane_bit(byte, plane, last):
+    """Whether a cell shows in one of the planes from the wall on.
+
+    Args:
+        byte: the cell.
+        plane: `WALL_PLANE`, `ZERO_PLANE`, or a marker count's plane.
+        last: the last plane, which stands for its count and more.
+    """
+    if plane == WALL_PLANE:
+        return byte & WALL != 0
+    if plane == ZERO_PLANE:
+        return byte & ZERO != 0
+    count = plane - FIRST_COUNT_PLANE + 1
+    return byte & COUNT == count or (plane == last and byte & COUNT > count)
 
 
 @kernel

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from pomp._cuda import THREADS, as_launchable, blocks_for
-from pomp.karel.lanes import WALL_PLANE, plane_bit
+from pomp.core.cuda import THREADS, as_launchable, blocks_for, device_kernel
+from pomp.karel.observation import WALL_PLANE, plane_bit
 from pomp.karel.world import WorldBatch
 
 _BYTES = 4  # of a word
 
 
-@cuda.jit(cache=True)
+@device_kernel
 def observe_cells(cells, pose, planes):
     """One thread per cell: neighbours write neighbouring bytes of every plane."""
     place = cuda.grid(1)
@@ -28,7 +28,7 @@ def observe_cells(cells, pose, planes):
         planes[world, plane, cell] = plane_bit(byte, plane, planes.shape[1] - 1)
 
 
-@cuda.jit(cache=True)
+@device_kernel
 def observe_words(cells, pose, planes):
     """The same with four cells to a thread: both arrays hold uint32, four bytes a piece."""
     place = cuda.grid(1)

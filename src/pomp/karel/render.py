@@ -10,8 +10,8 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from pomp._numba import write_atomically
-from pomp.errors import ConfigError, OutputError
+from pomp.core.errors import ConfigError, OutputError
+from pomp.core.storage import write_atomically
 from pomp.karel.rules import COUNT, WALL
 from pomp.karel.world import Map
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from pomp._numba import scalar
+from pomp.core.compiling import scalar
 from pomp.dsl.vocabulary import Action, Perception
 
 COUNT, WALL, ZERO, FLAG = 15, 16, 32, 64

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._cuda import check_device, is_on_device, room, to_device, to_host
-from pomp.errors import WorldError
+from pomp.core.cuda import check_device, is_on_device, room, to_device, to_host
+from pomp.core.errors import WorldError
 from pomp.karel.rules import ACTIONS, COUNT, DONE, WALL, Facing
 
 SMALLEST, LARGEST = 3, 128

@@ -1,7 +1,6 @@
 """The policy: modes and the transitions between them."""
 
-from pomp.machine.bounds import bound
-from pomp.machine.evaluate import Evaluation, evaluate, evaluate_exactly
+from pomp.machine.evaluation import Evaluation, evaluate, evaluate_exactly
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import parse_machine, print_machine
 from pomp.machine.transitions import DecisionList, NetworkTransition, Rule
@@ -13,7 +12,6 @@ __all__ = [
     "NetworkTransition",
     "ProgramMachine",
     "Rule",
-    "bound",
     "evaluate",
     "evaluate_exactly",
     "find_machine",

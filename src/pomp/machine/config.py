@@ -1,18 +1,17 @@
-"""Settings of a machine, its transition network and its training.
+"""Settings of a machine: how it acts, and the network that may choose its modes.
 
 Defaults are the paper's; where paper and published code disagree, the field says how.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Literal
 
-from pomp.configs import MOST, changed, check_choices, check_flags, check_ranges
-from pomp.errors import ConfigError, UnknownNameError
+from pomp.core.configs import check_choices, check_flags, check_ranges
+from pomp.core.errors import ConfigError
+from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.interpreter import Cap
-from pomp.tasks.units import DEFAULT_CAP
 
 Inputs = Literal["grid+mode", "grid", "perceptions+mode"]
-Preset = Literal["paper", "code", "best"]
 
 MAX_MODES = 100
 
@@ -53,127 +52,3 @@ class NetworkConfig:
         check_choices(self, inputs=Inputs)
         check_ranges(self, hidden=(1, 4096))
         check_flags(self, "weight_norm")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PpoConfig:
-    """Proximal policy optimisation of the transitions."""
-
-    total: int = 20_000_000
-    """Macro steps in all."""
-    actors: int = 32
-    """Worlds played side by side."""
-    steps: int = 32
-    """Macro steps of each in a rollout."""
-    minibatch: int = 32
-    """Macro steps in a gradient step. Published code: 8."""
-    epochs: int = 4
-    """Passes over a rollout."""
-    clip: float = 0.05
-    """How far the probability of a choice may move in an update, as a ratio to 1; also how far the
-    value may."""
-    clip_value: bool = True
-    """Whether the value is clipped, too."""
-    discount: float = 0.99
-    """Per macro step."""
-    trace: float = 0.95
-    """Lambda of the advantages."""
-    value_weight: float = 0.5
-    """Of the value's loss, which has another one half."""
-    entropy: float = 0.01
-    """Weight of the entropy. Paper: 0.1."""
-    step_cost: float = 0.0
-    """Taken from the reward of every macro step in training, so that idling is not free. Paper and
-    published code: none."""
-    learning_rate: float = 1e-3
-    """Of Adam. Paper: the best of 1e-1 to 1e-5."""
-    decay: bool = True
-    """Whether the learning rate falls to zero, in a line."""
-    adam_epsilon: float = 1e-5
-    """Of Adam."""
-    gradient_norm: float = 0.5
-    """Longer gradients are cut to this length."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, total=(1, 10**13), actors=(1, 1_000_000), steps=(1, 100_000))
-        check_ranges(self, minibatch=(1, MOST), epochs=(1, 1000), clip=(1e-9, 1e6))
-        check_ranges(self, discount=(0.0, 1.0), trace=(0.0, 1.0), value_weight=(0.0, 1e6))
-        check_ranges(self, entropy=(0.0, 1e6), learning_rate=(1e-30, 1e3), step_cost=(0.0, 1e6))
-        check_ranges(self, adam_epsilon=(1e-30, 1.0), gradient_norm=(1e-9, 1e9))
-        check_flags(self, "clip_value", "decay")
-        if self.rollout % self.minibatch:
-            raise ConfigError(
-                f"a rollout of {self.rollout} macro steps does not divide into mini-batches of "
-                f"{self.minibatch}"
-            )
-
-    @property
-    def rollout(self) -> int:
-        """Macro steps of a rollout."""
-        return self.actors * self.steps
-
-    @property
-    def updates(self) -> int:
-        """Rollouts in all."""
-        return max(1, self.total // self.rollout)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ValidationConfig:
-    """How the transitions that are kept are chosen."""
-
-    every: int = 128
-    """Updates between validations."""
-    episodes: int = 32
-    """Episodes of each, with choices drawn as in training."""
-    needs_end: bool = True
-    """Keep only transitions of which an episode ended by choice."""
-    patience: int = 0
-    """Stop after so many validations without a better one; 0: go on to the end."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, every=(1, MOST), episodes=(1, 1_000_000), patience=(0, MOST))
-        check_flags(self, "needs_end")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MachineConfig:
-    """All of stage 3."""
-
-    episode: EpisodeConfig = field(default_factory=EpisodeConfig)
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    ppo: PpoConfig = field(default_factory=PpoConfig)
-    validation: ValidationConfig = field(default_factory=ValidationConfig)
-    alone: bool = False
-    """Learn also with the mode alone that earned most in the search; the better machine by
-    validation is kept."""
-
-    def __post_init__(self) -> None:
-        check_flags(self, "alone")
-
-
-_PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "code": {"ppo.minibatch": 8, "network.hidden": 16, "episode.last_words": True},
-    "best": {
-        "ppo.actors": 128,
-        "ppo.minibatch": 256,
-        "ppo.total": 1_000_000,
-        "validation.every": 8,
-        "validation.patience": 8,
-        "alone": True,
-    },
-}
-
-
-def configure_machine(preset: str, changes: dict[str, Any] | None = None) -> MachineConfig:
-    """The settings of a preset, with some fields changed, as `ppo.entropy` -> value.
-
-    Raises:
-        UnknownNameError: no such preset or field.
-        ConfigError: a value that does not fit.
-    """
-    if preset not in get_args(Preset):
-        raise UnknownNameError("preset", preset, get_args(Preset))
-    config: MachineConfig = changed(MachineConfig(), {**_PRESETS[preset], **(changes or {})})
-    return config

@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._cuda import THREADS, as_launchable, blocks_for, fill, room, to_device
-from pomp._numba import launch, parts_for
+from pomp.core.compiling import launch, parts_for
+from pomp.core.cuda import THREADS, as_launchable, blocks_for, fill, room, to_device
+from pomp.core.errors import ConfigError
 from pomp.dsl.bytecode import compile_programs
 from pomp.dsl.syntax import Program
-from pomp.errors import ConfigError
+from pomp.engine.loading import cuda_kernels_of, kernels_of
+from pomp.engine.rollout import check_worlds
+from pomp.engine.rollout_cuda import rules_on_device
+from pomp.engine.starts import reset_again
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.machine.config import EpisodeConfig
-from pomp.tasks.engine import cuda_kernels_of, kernels_of, reset_again
-from pomp.tasks.rollout import check_worlds
-from pomp.tasks.rollout_cuda import rules_on_device
 from pomp.tasks.task import Setting
 
 LAST_WORDS = "DEF run m( turnLeft turnLeft turnLeft turnLeft m)"

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from pomp.errors import DataFileError
+from pomp.core.errors import DataFileError
+from pomp.core.streams import branch, draw_normal
 from pomp.machine.config import NetworkConfig
-from pomp.streams import branch, draw_normal
 
 CHANNELS = 8
 PERCEPTIONS = 5

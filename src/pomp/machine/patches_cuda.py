@@ -6,10 +6,11 @@ import torch
 from numba import cuda
 from torch import Tensor
 
-from pomp.graphs import launch_on_stream
+from pomp.core.cuda import device_kernel
+from pomp.core.graphs import launch_on_stream
 
 
-@cuda.jit(cache=True)
+@device_kernel
 def cut_patches(planes, is_last, side, patches):
     """A block for each row of patches `[R, H', W', k * k * C]`, threads for what is within one.
 
@@ -29,7 +30,7 @@ def cut_patches(planes, is_last, side, patches):
         within += cuda.blockDim.x
 
 
-@cuda.jit(cache=True)
+@device_kernel
 def join_patches(patches, side, planes):
     """A block for each row of `planes` `[R, H, W, C]`: the sums of what patches hold of them."""
     image, row = cuda.blockIdx.x // planes.shape[1], cuda.blockIdx.x % planes.shape[1]

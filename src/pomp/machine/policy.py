@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from pomp.configs import from_json, to_json
+from pomp.core.configs import from_json, to_json
+from pomp.core.errors import ConfigError, DataFileError, PompError
+from pomp.core.storage import read_arrays, write_arrays, write_text
+from pomp.core.streams import Purpose, draw_units, open_streams
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
-from pomp.embedding.files import read_arrays, write_arrays
-from pomp.errors import ConfigError, DataFileError, PompError
-from pomp.folders import write_text
-from pomp.karel.lanes import BY_CHOICE
+from pomp.engine.lanes import BY_CHOICE
 from pomp.karel.world import WorldBatch
 from pomp.machine.config import MAX_MODES, EpisodeConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.transitions import DecisionList, NetworkTransition, Transition
-from pomp.streams import Purpose, draw_units, open_streams
 from pomp.tasks.catalog import find_task
 from pomp.tasks.task import Setting
 
@@ -140,7 +139,7 @@ class ProgramMachine:
     def act(self, world: WorldBatch, *, greedy: bool = False, scale: int = 1) -> Step:
         """Choose the next mode in one world (of the task at a scale) and run it there, in place."""
         if len(world) != 1:
-            raise ConfigError(f"act takes one world, got {len(world)}; see pomp.machine.evaluate")
+            raise ConfigError(f"act takes one world, got {len(world)}; see pomp.machine.evaluation")
         episodes = self.episodes(self.configure(scale), world)
         episodes.mode[0] = -1 if self.current is None else self.current
         episodes.taken[0], episodes.idle[0] = self.taken, self.is_idle

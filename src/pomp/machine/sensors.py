@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
+from pomp.core.errors import UnknownNameError
 from pomp.dsl.vocabulary import Perception
-from pomp.errors import UnknownNameError
-from pomp.karel.lanes import DIRECTIONS, SEEN
+from pomp.engine.lanes import DIRECTIONS, SEEN
 from pomp.karel.rules import Compass
 
 PERCEPTIONS = {perception.token: perception for perception in Perception}
@@ -33,7 +33,7 @@ def check_condition(condition: object) -> None:
 
 
 def holds(condition: str, senses: int) -> bool:
-    """Whether a condition holds, given what `pomp.karel.lanes.sense_world` says."""
+    """Whether a condition holds, given what `pomp.engine.lanes.sense_world` says."""
     return _reads(condition.removeprefix(NOT), senses) is not condition.startswith(NOT)
 
 

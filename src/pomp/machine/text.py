@@ -8,10 +8,10 @@ import logging
 from dataclasses import fields
 from pathlib import Path
 
+from pomp.core.errors import ConfigError, DataFileError
+from pomp.core.storage import write_text
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import lines_of
-from pomp.errors import ConfigError, DataFileError
-from pomp.folders import write_text
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.policy import STOP, ProgramMachine
 from pomp.machine.text_reader import ARROW, TextReader

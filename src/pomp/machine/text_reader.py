@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, Never, TypeVar
 
+from pomp.core.errors import MachineSyntaxError, PompError, ProgramSyntaxError
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
-from pomp.errors import MachineSyntaxError, PompError, ProgramSyntaxError
 from pomp.machine.config import MAX_MODES, EpisodeConfig
 from pomp.machine.policy import NAME, RESERVED, STOP, ProgramMachine
 from pomp.machine.sensors import PERCEPTIONS_ONLY, WITH_COMPASS, check_condition

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.configs import from_json, to_json
-from pomp.errors import DataFileError
-from pomp.karel.lanes import SENSES
+from pomp.core.configs import from_json, to_json
+from pomp.core.errors import DataFileError
+from pomp.engine.lanes import SENSES
 from pomp.machine.config import NetworkConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.sensors import WITH_COMPASS, check_condition, holds, name_sensors
@@ -56,7 +56,7 @@ class Rule:
     """Sensors, or their negations with `not ` before the name; all must hold. None: always."""
 
     def holds(self, senses: int) -> bool:
-        """Whether it fires for what `pomp.karel.lanes.sense_world` says."""
+        """Whether it fires for what `pomp.engine.lanes.sense_world` says."""
         return all(holds(condition, senses) for condition in self.when)
 
     def check(self, modes: int) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pomp.graphs import numba_stream
+from pomp.core.graphs import numba_stream
 from pomp.karel.observation import observe
 from pomp.machine.config import Inputs
 from pomp.machine.episodes import Episodes

@@ -3,14 +3,14 @@
 For a task there is the best machine with rules, `zoo:TASK/text`, and the best one with a network,
 `zoo:TASK/network`; `zoo:TASK` is the better of the two. `make zoo RUNS=...` puts the machines of
 finished runs into the package, where they are better than those there. What is better, validation
-says (`pomp.machine.evaluate.validate`).
+says (`pomp.machine.evaluation.validate`).
 """
 
 from dataclasses import replace
 from pathlib import Path
 
-from pomp.errors import DataFileError, UnknownNameError
-from pomp.machine.evaluate import validate
+from pomp.core.errors import DataFileError, UnknownNameError
+from pomp.machine.evaluation import validate
 from pomp.machine.policy import MACHINE_FILE, ProgramMachine
 from pomp.machine.text import SUFFIX, read_machine
 from pomp.machine.transitions import DecisionList

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from pomp.plots.embedding import COLOURS
-from pomp.search.survey import Curve, Paths
+from pomp.runs.survey import Curve, Paths
 
 
 def draw_paths(ax: Axes, paths: Paths) -> None:

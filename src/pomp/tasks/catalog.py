@@ -2,7 +2,7 @@
 
 import importlib
 
-from pomp.errors import ConfigError, UnknownNameError
+from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.tasks.karel.clean_house import CLEAN_HOUSE
 from pomp.tasks.karel.four_corner import FOUR_CORNER
 from pomp.tasks.karel.harvester import HARVESTER

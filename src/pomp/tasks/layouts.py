@@ -7,7 +7,7 @@ part is the same in plain Python, for listing every start of a task.
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import scalar
+from pomp.core.compiling import scalar
 from pomp.karel.rules import COUNT, FLAG, HEIGHT, NO_FLAG, WALL, WIDTH, ZERO
 from pomp.karel.world import LARGEST, SMALLEST
 

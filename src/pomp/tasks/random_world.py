@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from pomp._numba import scalar
-from pomp.errors import ConfigError
+from pomp.core.compiling import scalar
+from pomp.core.errors import ConfigError
+from pomp.core.streams import below
 from pomp.karel.rules import FIRST_RULE, HEIGHT, UNIT, WALL, WIDTH, act, write_count
-from pomp.streams import below
 from pomp.tasks import layouts
 from pomp.tasks.task import Option, Rules, Setting, Task
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.errors import ConfigError, UnknownNameError
+from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.karel.rules import FIRST_SLOT, SUM
 from pomp.karel.world import Map
 

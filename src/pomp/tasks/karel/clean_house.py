@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from pomp._numba import scalar
+from pomp.core.compiling import scalar
+from pomp.core.streams import below
 from pomp.karel.rules import (
     COUNT,
     DONE,
@@ -25,7 +26,6 @@ from pomp.karel.rules import (
     write_count,
 )
 from pomp.karel.world import Map
-from pomp.streams import below
 from pomp.tasks import layouts
 from pomp.tasks.task import Rules, Setting, Task
 

@@ -7,7 +7,8 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp._numba import scalar
+from pomp.core.compiling import scalar
+from pomp.core.streams import below
 from pomp.karel.rules import (
     DONE,
     EAST,
@@ -26,7 +27,6 @@ from pomp.karel.rules import (
     write_count,
 )
 from pomp.karel.world import Map
-from pomp.streams import below
 from pomp.tasks import layouts
 from pomp.tasks.task import Option, Rules, Setting, Start, Task
 

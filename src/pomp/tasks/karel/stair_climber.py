@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations
 
-from pomp._numba import scalar
-from pomp.errors import ConfigError
+from pomp.core.compiling import scalar
+from pomp.core.errors import ConfigError
+from pomp.core.streams import below
 from pomp.karel.rules import (
     DONE,
     EAST,
@@ -27,7 +28,6 @@ from pomp.karel.rules import (
     write_count,
 )
 from pomp.karel.world import Map
-from pomp.streams import below
 from pomp.tasks import layouts
 from pomp.tasks.task import SWITCH, Option, Rules, Setting, Start, Task
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
-from pomp._numba import scalar
+from pomp.core.compiling import scalar
+from pomp.core.streams import below
 from pomp.karel.rules import (
     DONE,
     EAST,
@@ -22,7 +23,6 @@ from pomp.karel.rules import (
     pose_at,
 )
 from pomp.karel.world import Map
-from pomp.streams import below
 from pomp.tasks import layouts
 from pomp.tasks.task import SWITCH, Option, Rules, Setting, Start, Task
 

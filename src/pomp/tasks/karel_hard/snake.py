@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from pomp._numba import scalar
+from pomp.core.compiling import scalar
 from pomp.karel.rules import (
     ACTIONS,
     COUNT,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from pomp._numba import scalar
+from pomp.core.compiling import scalar
 from pomp.karel.rules import (
     COUNT,
     DONE,

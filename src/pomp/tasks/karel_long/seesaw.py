@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from pomp._numba import scalar
+from pomp.core.compiling import scalar
+from pomp.core.streams import below
 from pomp.karel.rules import (
     DONE,
     EAST,
@@ -23,7 +24,6 @@ from pomp.karel.rules import (
     write_count,
 )
 from pomp.karel.world import Map
-from pomp.streams import below
 from pomp.tasks import layouts
 from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
 from pomp.tasks.task import LONG, Option, Rules, Setting, Start, Task

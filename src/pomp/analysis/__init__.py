@@ -1,0 +1,1 @@
+"""What can be said about a machine: bounds, what it can do without, explanations, pictures."""

@@ -1,0 +1,215 @@
+"""What a machine with rules can do without, whatever happens: the rest acts the same.
+
+Rules are compared by the choices they make for everything that can be sensed, modes by their
+programs and by what comes after them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.core.errors import ConfigError
+from pomp.engine.lanes import DIRECTIONS, SEEN, SENSES
+from pomp.machine.policy import STOP, ProgramMachine
+from pomp.machine.sensors import NOT, holds
+from pomp.machine.text import print_rule
+from pomp.machine.transitions import DecisionList, Rule, unreachable
+
+Rules = tuple[Rule, ...]
+
+_END = -1
+_AT_START = SEEN * DIRECTIONS  # senses below this one are not idle, as at every start
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a machine is: defaults count as rules, those of the start included."""
+
+    modes: int
+    rules: int
+    conditions: int
+    tokens: int
+
+    @property
+    def words(self) -> int:
+        """What there is to read: tokens, rules and conditions."""
+        return self.tokens + self.rules + self.conditions
+
+    def __sub__(self, other: "Size") -> "Size":
+        return Size(
+            self.modes - other.modes,
+            self.rules - other.rules,
+            self.conditions - other.conditions,
+            self.tokens - other.tokens,
+        )
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a machine that can be left out.
+
+    Attributes:
+        names: of the modes.
+        programs: of the modes.
+        start: the rules before the first mode.
+        after: the rules after each mode.
+    """
+
+    names: tuple[str, ...]
+    programs: tuple[str, ...]
+    start: Rules
+    after: tuple[Rules, ...]
+
+    @classmethod
+    def of(cls, machine: ProgramMachine) -> "Parts":
+        """Those of a machine with rules; modes without names get those of its text.
+
+        Raises:
+            ConfigError: it has a network.
+        """
+        rules = machine.transition
+        if not isinstance(rules, DecisionList):
+            raise ConfigError(
+                f"only a machine with rules can be simplified; this one's transitions: {rules.kind}"
+            )
+        names = machine.names or tuple(f"mode{n + 1}" for n in range(len(machine.modes)))
+        return cls(names, machine.modes, rules.start, rules.after)
+
+    def into(self, machine: ProgramMachine) -> ProgramMachine:
+        """The machine with these parts instead of its own."""
+        rules = DecisionList(self.start, self.after)
+        return replace(machine, modes=self.programs, transition=rules, names=self.names)
+
+    @property
+    def size(self) -> Size:
+        """How much there is of them."""
+        rules = [rule for rules in (self.start, *self.after) for rule in rules]
+        tokens = sum(len(program.split()) for program in self.programs)
+        conditions = sum(len(rule.when) for rule in rules)
+        return Size(len(self.programs), len(rules), conditions, tokens)
+
+    @property
+    def targets(self) -> dict[int | None, str]:
+        """What rules call the modes and the end."""
+        return {None: STOP, **dict(enumerate(self.names))}
+
+    def lists(self) -> Iterator[tuple[str, Rules, Callable[[Rules], "Parts"]]]:
+        """Each list of rules: whose it is, the rules, and what makes parts with others."""
+        yield "start", self.start, lambda rules: replace(self, start=rules)
+        for mode, rules in enumerate(self.after):
+
+            def put(rules: Rules, mode: int = mode) -> Parts:
+                after = (*self.after[:mode], rules, *self.after[mode + 1 :])
+                return replace(self, after=after)
+
+            yield self.names[mode], rules, put
+
+    def without(self, mode: int, instead: int | None) -> "Parts":
+        """Without a mode; rules that lead to it lead elsewhere (a mode's number before)."""
+        number = {None: None} | {one: one - (one > mode) for one in range(len(self.names))}
+        number[mode] = number[instead]
+
+        def lead(rules: Rules) -> Rules:
+            return tuple(Rule(number[rule.to], rule.when) for rule in rules)
+
+        kept = [one for one in range(len(self.names)) if one != mode]
+        return Parts(
+            tuple(self.names[one] for one in kept),
+            tuple(self.programs[one] for one in kept),
+            lead(self.start),
+            tuple(lead(self.after[one]) for one in kept),
+        )
+
+
+@dataclass(frozen=True)
+class Change:
+    """A machine's parts with something left out, and what that was."""
+
+    what: str
+    parts: Parts
+
+
+def reduce(parts: Parts) -> list[Change]:
+    """Leave out all that makes no difference: the steps to what is left, in order."""
+    changes: list[Change] = []
+    while change := next(_equal_changes(parts), None):
+        changes.append(change)
+        parts = change.parts
+    return changes
+
+
+def _equal_changes(parts: Parts) -> Iterator[Change]:
+    """Changes that make no difference, modes first."""
+    if (lost := _unreached(parts)) is not None and len(parts.names) > 1:
+        yield Change(f"mode {parts.names[lost]}: never reached", parts.without(lost, None))
+    for owner, rules, put in parts.lists():
+        before = choices_of(rules)[: _AT_START if owner == "start" else SENSES]
+        for left, what in shorter_rules(rules, parts.targets):
+            if (choices_of(left)[: len(before)] == before).all():
+                yield Change(f"{owner}: {what}", put(left))
+    if twins := _twins(parts):
+        kept, mode = twins
+        what = f"mode {parts.names[mode]}: the same as {parts.names[kept]}"
+        yield Change(what, parts.without(mode, kept))
+
+
+def shorter_rules(rules: Rules, targets: dict[int | None, str]) -> Iterator[tuple[Rules, str]]:
+    """Lists with a rule, a condition or the end of the list left out, the largest pieces first."""
+    for place, rule in enumerate(rules[:-1]):
+        rest = ", ".join(f"'{print_rule(one, targets)}'" for one in rules[place + 1 :])
+        what = f"{rest} (behind '{print_rule(rule, targets)}', now the default)"
+        yield (*rules[:place], Rule(rule.to)), what
+    for place, rule in enumerate(rules[:-1]):
+        yield (*rules[:place], *rules[place + 1 :]), f"'{print_rule(rule, targets)}'"
+    for place, rule in enumerate(rules[:-1]):
+        # Of two that say the same, the negated one goes.
+        order = sorted(range(len(rule.when)), key=lambda n: not rule.when[n].startswith(NOT))
+        for number in order if len(order) > 1 else ():
+            when = (*rule.when[:number], *rule.when[number + 1 :])
+            left = (*rules[:place], Rule(rule.to, when), *rules[place + 1 :])
+            yield left, f"'{rule.when[number]}' in '{print_rule(rule, targets)}'"
+
+
+@lru_cache(maxsize=4096)
+def choices_of(rules: Rules) -> NDArray[np.int64]:
+    """`[SENSES]`: where rules lead by what is sensed; -1: the end."""
+    choices = np.full(SENSES, _END, np.int64)
+    for rule in reversed(rules):
+        fires = np.all([_senses_of(condition) for condition in rule.when], axis=0)
+        choices[fires] = _END if rule.to is None else rule.to
+    return choices
+
+
+@cache
+def _senses_of(condition: str) -> NDArray[np.bool_]:
+    """`[SENSES]`: whether a condition holds by what is sensed."""
+    return np.array([holds(condition, senses) for senses in range(SENSES)])
+
+
+def _unreached(parts: Parts) -> int | None:
+    """The last mode to which no rules lead from the start."""
+    return max(unreachable(parts.start, parts.after), default=None)
+
+
+def _twins(parts: Parts) -> tuple[int, int] | None:
+    """Two modes that cannot be told apart, whatever comes after them: the coarsest partition."""
+    count = len(parts.names)
+    choices = np.stack([choices_of(rules) for rules in parts.after])
+    kinds = _number([(program,) for program in parts.programs])
+    while True:
+        numbers = np.array([*kinds, _END])  # the last one: the end
+        finer = _number([(kinds[mode], *numbers[choices[mode]].tolist()) for mode in range(count)])
+        if finer == kinds:
+            break
+        kinds = finer
+    again = [mode for mode in range(count) if kinds.index(kinds[mode]) < mode]
+    return (kinds.index(kinds[again[-1]]), again[-1]) if again else None
+
+
+def _number(things: list[tuple[object, ...]]) -> list[int]:
+    """Equal things get equal numbers, in the order in which they first come."""
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(thing, len(numbers)) for thing in things]

@@ -1,0 +1,246 @@
+"""A machine explained: what its modes do, in words, and what became of them in episodes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.core.streams import Purpose, open_streams
+from pomp.dsl.parser import parse
+from pomp.dsl.printer import lines_of
+from pomp.dsl.words import describe_perception, describe_program
+from pomp.engine.starts import draw_starts
+from pomp.machine.episodes import Episodes
+from pomp.machine.evaluation import EPISODES, Evaluation, choose_steps, conclude
+from pomp.machine.policy import STOP, ProgramMachine
+from pomp.machine.sensors import COMPASS, IDLE, NOT, PERCEPTIONS, SENSORS
+from pomp.machine.transitions import DecisionList, Rule
+
+_PLACES = {
+    "marker ahead": "ahead",
+    "marker left": "to the left",
+    "marker right": "to the right",
+    "marker behind": "behind",
+}
+
+
+@dataclass(frozen=True)
+class Example:
+    """One execution of a mode: the world before it and after it, as in `Map.to_text`.
+
+    Attributes:
+        episode: in which, from 0.
+        step: the macro step, from 0.
+        actions: how many it took.
+        before: rows of the map.
+        after: rows of the map.
+    """
+
+    episode: int
+    step: int
+    actions: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModeExplained:
+    """What a mode does and did.
+
+    Attributes:
+        title: its name or number.
+        program: its lines.
+        words: its program in words.
+        rules: what comes after it, in words; empty: a network chooses.
+        runs: how often it ran in all.
+        share: of all runs of modes.
+        per_episode: runs in an episode, on average.
+        actions: in a run, on average.
+        idle: share of its runs without an action.
+        then: what came after it, by title, with how often; the most frequent first.
+        example: one of its runs, if there was one.
+    """
+
+    title: str
+    program: tuple[str, ...]
+    words: str
+    rules: str
+    runs: int
+    share: float
+    per_episode: float
+    actions: float
+    idle: float
+    then: dict[str, int]
+    example: Example | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a machine does and did.
+
+    Attributes:
+        found: its episodes.
+        kind: of its transitions.
+        sensors: that its rules ask for.
+        start: what it begins with, in words; empty: a network chooses.
+        begins: what it began with, by title, with how often; the most frequent first.
+        modes: one by one.
+    """
+
+    found: Evaluation
+    kind: str
+    sensors: tuple[str, ...]
+    start: str
+    begins: dict[str, int]
+    modes: tuple[ModeExplained, ...]
+
+
+def explain(machine: ProgramMachine, *, episodes: int | None = None, seed: int = 0) -> Explanation:
+    """Explain a machine by the episodes that `evaluate` plays.
+
+    Args:
+        machine: which.
+        episodes: how many; None: as the paper's tables have.
+        seed: of the starts and the choices.
+    """
+    setting = machine.configure()
+    count = EPISODES.get(setting.task.suite, 100) if episodes is None else episodes
+    running = machine.episodes(setting, draw_starts(setting, count, seed))
+    watched, steps = _Watched(running, len(machine.modes)), list[NDArray[np.int16]]()
+    for choices in choose_steps(
+        machine, running, open_streams(Purpose.EVALUATION, seed, 1, worlds=count)
+    ):
+        watched.look(steps)
+        steps.append(choices)
+    watched.look(steps)
+    found = conclude(running, steps)
+    rules = machine.transition if isinstance(machine.transition, DecisionList) else None
+    titles = [*machine.titles, STOP]
+    counts = found.transitions(len(machine.modes))
+    return Explanation(
+        found=found,
+        kind=machine.transition.kind,
+        sensors=_sensors_of(rules),
+        start=_describe_start(rules.start, titles) if rules else "",
+        begins=_order(counts[0], titles),
+        modes=tuple(
+            ModeExplained(
+                title=titles[mode],
+                program=tuple(lines_of(parse(program))),
+                words=describe_program(parse(program)),
+                rules=_describe_rules(rules.after[mode], titles, mode) if rules else "",
+                then=_order(counts[mode + 1], titles),
+                **watched.tell(mode),
+            )
+            for mode, program in enumerate(machine.modes)
+        ),
+    )
+
+
+class _Watched:
+    """What modes did, step by step."""
+
+    def __init__(self, running: Episodes, modes: int) -> None:
+        self._running = running
+        self._runs, self._acted, self._idle = (np.zeros(modes, np.int64) for _ in range(3))
+        self._examples: dict[int, Example] = {}
+        self._before = running.worlds.copy()
+
+    def look(self, steps: Sequence[NDArray[np.int16]]) -> None:
+        """Take note of what the latest of the steps has done, if there was one."""
+        if steps:
+            worlds, choices = self._running.worlds, steps[-1]
+            acted = worlds.actions - self._before.actions
+            ran = (choices >= 0) & (choices < len(self._runs))
+            np.add.at(self._runs, choices[ran], 1)
+            np.add.at(self._acted, choices[ran], acted[ran])
+            np.add.at(self._idle, choices[ran], self._running.idle[ran])
+            for mode in np.unique(choices[ran]).tolist():
+                self._keep_example(mode, choices == mode, acted, len(steps) - 1)
+        self._before = self._running.worlds.copy()
+
+    def _keep_example(
+        self, mode: int, is_here: NDArray[np.bool_], acted: NDArray[np.int32], step: int
+    ) -> None:
+        """The first run with an action, or else the first one."""
+        kept = self._examples.get(mode)
+        has_acted = is_here & (acted > 0)
+        if kept is None or (not kept.actions and has_acted.any()):
+            episode = int(np.argmax(has_acted if has_acted.any() else is_here))
+            before, after = self._before, self._running.worlds
+            self._examples[mode] = Example(
+                episode,
+                step,
+                int(acted[episode]),
+                tuple(before.to_text(episode).splitlines()),
+                tuple(after.to_text(episode).splitlines()),
+            )
+
+    def tell(self, mode: int) -> dict[str, Any]:
+        """The numbers of a mode, and an example."""
+        runs, least = int(self._runs[mode]), max(int(self._runs[mode]), 1)
+        return {
+            "runs": runs,
+            "share": runs / max(int(self._runs.sum()), 1),
+            "per_episode": runs / len(self._running),
+            "actions": float(self._acted[mode]) / least,
+            "idle": float(self._idle[mode]) / least,
+            "example": self._examples.get(mode),
+        }
+
+
+def _order(counts: NDArray[np.int64], titles: list[str]) -> dict[str, int]:
+    order = np.argsort(-counts, kind="stable").tolist()
+    return {titles[to]: int(counts[to]) for to in order if counts[to]}
+
+
+def _sensors_of(rules: DecisionList | None) -> tuple[str, ...]:
+    """Those that rules ask for, in the order of the sensors."""
+    lists = (rules.start, *rules.after) if rules else ()
+    asked = {one.removeprefix(NOT) for rules in lists for rule in rules for one in rule.when}
+    return tuple(sensor for sensor in SENSORS if sensor in asked)
+
+
+def describe_condition(condition: str) -> str:
+    """A rule's condition in words."""
+    sensor, holds = condition.removeprefix(NOT), not condition.startswith(NOT)
+    if sensor in PERCEPTIONS:
+        return describe_perception(PERCEPTIONS[sensor], holds=holds)
+    if sensor == IDLE:
+        return "it did nothing" if holds else "it did something"
+    assert sensor in COMPASS
+    if sensor in _PLACES:
+        return f"the nearest marker is {'' if holds else 'not '}{_PLACES[sensor]}"
+    return "no other cell has a marker" if holds else "another cell has a marker"
+
+
+def _describe_start(rules: Sequence[Rule], titles: list[str]) -> str:
+    """What a machine does first, as a sentence."""
+
+    def begin(to: int | None) -> str:
+        return "ends at once" if to is None else f"begins with `{titles[to]}`"
+
+    text = _enumerate(rules, begin)
+    return text[0].upper() + text[1:]
+
+
+def _describe_rules(rules: Sequence[Rule], titles: list[str], mode: int) -> str:
+    """What comes after a mode, as a sentence."""
+
+    def go_on(to: int | None) -> str:
+        if to == mode:
+            return "repeats itself"
+        return "stops" if to is None else f"goes on with `{titles[to]}`"
+
+    return f"Afterwards: {_enumerate(rules, go_on)}"
+
+
+def _enumerate(rules: Sequence[Rule], act: Callable[[int | None], str]) -> str:
+    """Rules in words, given those for where they lead."""
+    *others, default = rules
+    told = [
+        f"{act(rule.to)} if {' and '.join(map(describe_condition, rule.when))}" for rule in others
+    ]
+    return "; ".join([*told, f"else {act(default.to)}" if told else act(default.to)]) + "."

@@ -1,0 +1,94 @@
+"""One file of recorded episodes, as states before and after every step."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.conformance.recall import Moment
+from pomp.core.errors import GoldenError
+from pomp.engine.starts import empty_worlds, take_up
+from pomp.karel.rules import COUNT, WALL
+from pomp.karel.world import WorldBatch
+from pomp.tasks.task import Setting
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def raw_worlds(setting: Setting, cells: NDArray[Any], pose: NDArray[Any]) -> WorldBatch:
+    """Worlds with given cells and poses, not yet taken up by the task."""
+    worlds = empty_worlds(setting, len(pose))
+    worlds.cells[:] = cells
+    worlds.pose[:] = pose
+    return worlds
+
+
+class Recording:
+    """One npz file: its starts, and its steps as moments before and after."""
+
+    def __init__(self, setting: Setting, arrays: Arrays) -> None:
+        self.setting, self.arrays = setting, arrays
+        size = setting.height * setting.width
+        if (int(arrays["height"]), int(arrays["width"])) != (setting.height, setting.width):
+            raise GoldenError(f"the recorded grid is not {setting.height}x{setting.width}")
+        first, length = arrays["ep_start"], arrays["ep_len"]
+        steps = len(arrays["action"])
+        if len(arrays["grid"]) != steps or int(length.sum()) != steps:
+            raise GoldenError("the step arrays have different lengths")
+        self.episode = np.repeat(np.arange(len(first)), length)
+        self.start_of_step = arrays["ep_init"][self.episode]
+        self.is_first = np.zeros(steps, bool)
+        self.is_first[first[length > 0]] = True
+        self.init_cells = arrays["init_grid"].reshape(-1, size)
+        self.init_pose = self._pose("init_")
+        self.cells, self.pose = arrays["grid"].reshape(-1, size), self._pose("")
+        self.starts = raw_worlds(setting, self.init_cells, self.init_pose)
+        begun = raw_worlds(setting, self.init_cells & np.uint8(COUNT | WALL), self.init_pose)
+        self.begun = take_up(setting, begun).take(self.start_of_step)
+
+    def _pose(self, prefix: str) -> NDArray[np.int32]:
+        row, col, facing = (
+            self.arrays[f"{prefix}{name}"].astype(np.int32) for name in ("row", "col", "facing")
+        )
+        return (row * self.setting.width + col) << 2 | facing
+
+    def before(self) -> Moment:
+        """The state before every step."""
+        arrays, first, init = self.arrays, self.is_first, self.start_of_step
+
+        def shifted(after: NDArray[Any], initial: NDArray[Any]) -> NDArray[Any]:
+            previous = np.roll(after, 1, axis=0)
+            previous[first] = initial[init[first]]
+            return previous
+
+        metas = {
+            name.removeprefix("meta_"): shifted(arrays[name], arrays[f"init_{name}"])
+            for name in arrays
+            if name.startswith("meta_")
+        }
+        none = np.zeros(len(self.init_pose))
+        return Moment(
+            shifted(self.cells, self.init_cells),
+            shifted(self.pose, self.init_pose),
+            shifted(arrays["done"], none) != 0,
+            self._paid() - arrays["reward"],
+            shifted(arrays["reward"], none),
+            metas,
+        )
+
+    def after(self) -> Moment:
+        """The state after every step."""
+        arrays = self.arrays
+        metas = {
+            name.removeprefix("meta_"): arrays[name] for name in arrays if name.startswith("meta_")
+        }
+        done, reward = arrays["done"] != 0, arrays["reward"]
+        return Moment(self.cells, self.pose, done, self._paid(), reward, metas)
+
+    def _paid(self) -> NDArray[np.float64]:
+        total = np.cumsum(self.arrays["reward"])
+        first = np.flatnonzero(self.is_first)
+        base = np.concatenate([[0.0], total])[first]
+        counts = np.diff(np.append(first, len(total)))
+        return total - np.repeat(base, counts)

@@ -1,0 +1,1 @@
+"""What all else stands on: errors, settings, random streams, files, compiled code, CUDA."""

@@ -1,0 +1,287 @@
+"""Compiled functions and where their machine code is kept.
+
+`scalar` marks a function that other compiled functions inline, `routine` a larger one that they
+call; `kernel` marks a launch loop, whose machine code is kept on disk. Each kernel has a folder
+named after its fingerprint (`pomp.core.fingerprints`): an edit to anything it is compiled from
+leads to another folder, and any other edit to the same one.
+
+A kept file counts only with the checksum that was written beside it, so a truncated or damaged
+cache means compiling again and nothing worse. Files are replaced atomically (by Numba, and here),
+so processes that compile at the same time write the same files one after the other.
+"""
+
+import logging
+import os
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numba
+from numba.core.caching import FunctionCache
+
+from pomp.core.fingerprints import fingerprint, versions
+from pomp.core.storage import write_atomically
+
+LOGGER = logging.getLogger("pomp")
+CODE_FOLDER = "pomp-code"  # within the cache folder: nothing but ours is in it
+KEPT = 8  # folders of earlier versions, and of each kernel's earlier code, before the oldest goes
+
+_CONFIG: Any = numba.config
+_LOCK = threading.Lock()  # of loading
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def scalar(function: F) -> F:
+    """Decorator of the small functions that make up a kernel: they are pasted into callers."""
+    inlined: Any = numba.njit(inline="always", error_model="numpy")(function)
+    return inlined
+
+
+def routine(function: F) -> F:
+    """Decorator of a large function of a kernel: called, not pasted, which is compiled sooner."""
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+    called: Any = numba.njit(**options)(function)
+    return called
+
+
+@cache
+def cache_folder() -> Path:
+    """Return the folder of these versions' compiled code; it exists and can be written."""
+    folder = _user_cache() / CODE_FOLDER / versions()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        fallback = _temporary_folder(folder.name)
+        LOGGER.warning("cannot keep compiled code in %s (%s); using %s", folder, error, fallback)
+        return fallback
+    _prune(folder, "[0-9a-f]{16}")
+    return folder
+
+
+def _temporary_folder(name: str) -> Path:
+    """A folder of this user's among the temporary files, the same for every process."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"pomp-{user}-{name}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if (
+        hasattr(os, "getuid") and folder.stat().st_uid != user
+    ):  # not ours: code must not come from it
+        return Path(tempfile.mkdtemp(prefix="pomp-"))
+    return folder
+
+
+def _user_cache() -> Path:
+    """POMP_CACHE_DIR, or the place the operating system has for such files."""
+    if chosen := os.environ.get("POMP_CACHE_DIR"):
+        return Path(chosen)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "pomp"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "pomp"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pomp"
+
+
+def _prune(folder: Path, pattern: str) -> None:
+    """Mark a folder as used, and delete all but the latest of those beside it with such names."""
+    os.utime(folder)
+    others = [
+        other
+        for other in folder.parent.iterdir()
+        if other != folder and other.is_dir() and re.fullmatch(pattern, other.name)
+    ]
+    others.sort(key=lambda other: other.stat().st_mtime, reverse=True)
+    for other in others[KEPT - 1 :]:
+        shutil.rmtree(other, ignore_errors=True)
+
+
+def kernel_folder(stem: str, function: Callable[..., Any]) -> Path:
+    """Return the folder of a kernel's machine code, named after all it is compiled from.
+
+    Folders of its earlier code go, but for the latest.
+    """
+    folder = cache_folder() / f"{stem}-{fingerprint(function)}"
+    if folder.is_dir():
+        _prune(folder, re.escape(stem) + "-[0-9a-f]{16}")
+    return folder
+
+
+class _Locator:
+    """Tells Numba's cache to use a kernel's own folder."""
+
+    def __init__(self, folder: Path, file: str) -> None:
+        self._folder, self._py_file = folder, file
+
+    def get_cache_path(self) -> str:
+        """Return the folder."""
+        return str(self._folder)
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder; Numba asks for it when there is something to write."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def get_source_stamp(self) -> str:
+        """Return what a kept file must agree with: the folder's name says it all."""
+        return self._folder.name
+
+    def get_disambiguator(self) -> str:
+        """Return what tells apart functions of one name: nothing, since the folder does."""
+        return "kernel"
+
+
+def cache_in(folder: Path, kind: Any, function: Callable[..., Any]) -> Any:
+    """Return a cache for one function's dispatcher that keeps machine code in its own folder.
+
+    Args:
+        folder: where; its name holds the function's fingerprint.
+        kind: Numba's cache class for the target.
+        function: the Python function.
+    """
+
+    class Locator(_Locator):
+        @classmethod
+        def from_function(cls, py_func: Any, py_file: str) -> "Locator":
+            return cls(folder, py_file)
+
+    class Implementation(kind._impl_class):  # type: ignore[misc]  # Numba has no types
+        _locator_classes: ClassVar[list[Any]] = [Locator]
+
+    class Cache(kind):  # type: ignore[misc]  # Numba has no types
+        _impl_class = Implementation
+
+        def _index_key(self, sig: Any, codegen: Any) -> Any:
+            # The machine code knows the order of a named tuple's fields.
+            return (*super()._index_key(sig, codegen), tuple(_fields_of(sig)))
+
+    return Cache(function)
+
+
+def _fields_of(kinds: Iterable[Any]) -> Iterator[tuple[str, ...]]:
+    """Yield the fields of all named tuples among argument types, and in them."""
+    for kind in kinds:
+        if hasattr(kind, "types"):
+            yield tuple(getattr(kind, "fields", ()))
+            yield from _fields_of(kind.types)
+
+
+class Kernel:
+    """A compiled launch loop: call it with arrays and numbers.
+
+    The first call with new argument types loads the machine code from disk, or compiles it and says
+    so on the logger `pomp`. Kernels hold no reference counts, so they allocate nothing and take
+    their scratch memory as arguments, and they run without Python's global lock.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.py_func = function
+        module = Path(function.__code__.co_filename).stem
+        self._stem = f"{module.split('_')[0]}.{function.__qualname__}"
+        self._title = f"{function.__qualname__.strip('_')} of {module.split('_')[0]}"
+        self._dispatcher: Any = None
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the machine code for these arguments, loading or compiling it first if need be."""
+        if self._dispatcher is None:
+            with _LOCK:
+                if self._dispatcher is None:
+                    self._dispatcher = self._load()
+        known = self._compiled()
+        result = self._dispatcher(*args)
+        if self._compiled() != known:
+            self._seal()
+        return result
+
+    def _compiled(self) -> int:
+        """Return how many argument types were compiled here, not loaded."""
+        stats = getattr(self._dispatcher, "stats", None)
+        return sum(stats.cache_misses.values()) if stats else 0
+
+    @cached_property
+    def _folder(self) -> Path:
+        """The folder of this kernel's machine code."""
+        return kernel_folder(self._stem, self.py_func)
+
+    def _load(self) -> Any:
+        if _CONFIG.DISABLE_JIT:
+            return self.py_func
+        kept = self._files()
+        if not all(_is_sealed(path) for path in kept):
+            for path in kept:
+                path.unlink(missing_ok=True)
+            kept = []
+        if not kept:
+            LOGGER.info("compiling %s (once; kept in %s)", self._title, cache_folder())
+        # Without `_nrt=False` reference counts stay in the inner loop: a third of the speed.
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+        dispatcher: Any = numba.njit(**options)(self.py_func)
+        dispatcher._cache = cache_in(self._folder, FunctionCache, self.py_func)
+        return dispatcher
+
+    def _files(self) -> list[Path]:
+        return sorted(path for path in self._folder.glob("*") if path.suffix in (".nbi", ".nbc"))
+
+    def _seal(self) -> None:
+        for path in self._files():
+            try:
+                write_atomically(_seal_of(path), str(zlib.crc32(path.read_bytes())).encode())
+            except OSError:  # the folder went away or is full: it will be compiled again
+                continue
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Decorator of a launch loop."""
+    return Kernel(function)
+
+
+def launch(parts: int, call: Callable[[int], object]) -> None:
+    """Call `call(part)` for every part, on as many threads; the first part runs right here."""
+    others = [_workers().submit(call, part) for part in range(1, parts)]
+    try:
+        call(0)
+    finally:
+        for other in others:
+            other.result()
+
+
+def parts_for(work: int, threads: int | None, *, least: int) -> int:
+    """How many threads to use: all or as many as asked for, but no less than `least` work each."""
+    available = thread_count()
+    wanted = available if threads is None else max(1, min(threads, available))
+    return max(1, min(wanted, work // least))
+
+
+def thread_count() -> int:
+    """The CPU threads this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def _workers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=thread_count(), thread_name_prefix="pomp")
+
+
+if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
+    os.register_at_fork(after_in_child=_workers.cache_clear)
+
+
+def _seal_of(path: Path) -> Path:
+    return path.with_name(path.name + ".crc")
+
+
+def _is_sealed(path: Path) -> bool:
+    try:
+        return _seal_of(path).read_bytes() == str(zlib.crc32(path.read_bytes())).encode()
+    except OSError:
+        return False

@@ -1,0 +1,121 @@
+"""Frozen dataclasses as settings: ranges of their fields, changes by name, JSON."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from pomp.core.errors import ConfigError, UnknownNameError
+
+MOST = 1_000_000_000
+MOST_SEED = (1 << 63) - 1
+
+Config = TypeVar("Config")
+
+
+def check_ranges(config: object, **ranges: tuple[float, float]) -> None:
+    """Refuse fields outside their ranges, and NaN; a whole number where the low end is one.
+
+    Raises:
+        ConfigError: names the field, what it must be and what came.
+    """
+    for name, (low, high) in ranges.items():
+        value = getattr(config, name)
+        is_number = isinstance(value, int if isinstance(low, int) else int | float)
+        if isinstance(value, bool) or not is_number or not low <= value <= high:
+            whole = "a whole number " if isinstance(low, int) else ""
+            raise ConfigError(f"{name} must be {whole}from {low:g} to {high:g}, got {value}")
+
+
+def check_flags(config: object, *names: str) -> None:
+    """Refuse fields that are neither True nor False.
+
+    Raises:
+        ConfigError: names the field and what came.
+    """
+    for name in names:
+        if not isinstance(getattr(config, name), bool):
+            raise ConfigError(f"{name} must be true or false, got {getattr(config, name)}")
+
+
+def check_choices(config: object, **choices: Any) -> None:
+    """Refuse fields that are none of a `Literal`'s values.
+
+    Raises:
+        UnknownNameError: with the nearest value.
+    """
+    for name, literal in choices.items():
+        value, known = getattr(config, name), get_args(literal)
+        if value not in known:
+            raise UnknownNameError(name, str(value), tuple(map(str, known)))
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    """A config as plain values."""
+    return asdict(config)
+
+
+def from_json(kind: type[Config], values: Any) -> Config:
+    """A config from plain values.
+
+    Raises:
+        ConfigError: a field is missing, unknown or has a value it cannot have.
+    """
+    known = [entry.name for entry in fields(kind)]  # type: ignore[arg-type]  # a dataclass
+    if not isinstance(values, dict) or set(values) != set(known):
+        got = ", ".join(sorted(set(values) ^ set(known))) if isinstance(values, dict) else "nothing"
+        raise ConfigError(f"{kind.__name__} needs its fields and no others; differing: {got}")
+    kinds = get_type_hints(kind)
+    parts = {
+        name: from_json(kinds[name], value) if dataclasses.is_dataclass(kinds[name]) else value
+        for name, value in values.items()
+    }
+    try:
+        return kind(**parts)
+    except UnknownNameError as error:
+        raise ConfigError(str(error)) from error
+    except TypeError as error:
+        raise ConfigError(f"{kind.__name__} has a field of the wrong type: {error}") from error
+
+
+def changed(config: Any, changes: Mapping[str, Any]) -> Any:
+    """A config with some fields changed, named as in `proposer.sigma`.
+
+    Raises:
+        UnknownNameError: there is no such field.
+        ConfigError: the value does not fit.
+    """
+    together: dict[str, Any] = {}
+    for name, value in changes.items():
+        head, _, rest = name.partition(".")
+        known = [entry.name for entry in fields(config)]
+        if head not in known:
+            raise UnknownNameError("setting", head, known)
+        if rest:
+            together.setdefault(head, {})[rest] = value
+        elif dataclasses.is_dataclass(getattr(config, head)):
+            raise ConfigError(f"{head} has fields; change one of them, as {head}.NAME")
+        else:
+            together[head] = value
+    for head, value in together.items():
+        together[head] = _fitting(head, getattr(config, head), value)
+    return replace(config, **together)
+
+
+def _fitting(name: str, before: Any, value: Any) -> Any:
+    """A new value for a field, in the field's type where that is no question."""
+    if dataclasses.is_dataclass(before):
+        try:
+            return changed(before, value)
+        except ConfigError as error:
+            is_about_field = str(error).split()[0] in {entry.name for entry in fields(before)}
+            raise ConfigError(f"{name}.{error}" if is_about_field else str(error)) from error
+    if isinstance(value, dict):
+        raise ConfigError(f"{name} has no fields")
+    if isinstance(before, bool) is not isinstance(value, bool):
+        wanted = "true or false" if isinstance(before, bool) else "something else"
+        raise ConfigError(f"{name} must be {wanted}, got {value}")
+    if isinstance(before, str):
+        return str(value)
+    is_whole = isinstance(before, int) and isinstance(value, float) and value.is_integer()
+    return int(value) if is_whole else value

@@ -1,0 +1,279 @@
+"""CUDA, where there is one: loading it, and arrays that live on it.
+
+Arrays from elsewhere come in by the CUDA array interface; ours go out by it and by DLPack, so
+torch, CuPy and JAX share memory with the engine without a copy.
+"""
+
+import ctypes
+import importlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pomp.core.compiling import cache_in, kernel_folder
+from pomp.core.errors import CudaError, DeviceMemoryError
+
+_CONFIG: Any = numba.config
+
+THREADS = 128  # of a block
+
+
+@cache
+def load_cuda() -> Any:
+    """`numba.cuda`, ready to launch kernels.
+
+    Raises:
+        CudaError: there is no device, or what drives it is not installed.
+    """
+    if not hasattr(np, "row_stack"):
+        # numba-cuda up to 0.30 asks for an alias that NumPy 2.5 has dropped.
+        setattr(np, "row_stack", np.vstack)  # noqa: B010 - the name is gone from NumPy's types
+    try:
+        cuda: Any = importlib.import_module("numba.cuda")
+    except ImportError as error:
+        raise CudaError(
+            f"CUDA cannot be used: {error}. Install 'pomp[cuda]', or numba-cuda and NumPy versions "
+            "that go together, or use device='cpu'"
+        ) from error
+    if not cuda.is_available():
+        raise CudaError(
+            "device 'cuda' was asked for, but no CUDA device can be used here (driver, or "
+            "'pip install pomp[cuda]', missing); use device='cpu'"
+        )
+    return cuda
+
+
+class DeviceKernel:
+    """A CUDA kernel, launched as `kernel[blocks, threads, stream](*arguments)`.
+
+    Its machine code is kept on disk under the fingerprint of all it is compiled from.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.py_func = function
+        self._dispatcher: Any = None
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return what launches it on so many blocks and threads, and on a stream."""
+        if self._dispatcher is None:
+            self._dispatcher = self._load()
+        return self._dispatcher[place]
+
+    def _load(self) -> Any:
+        dispatcher = load_cuda().jit(self.py_func)
+        if _CONFIG.ENABLE_CUDASIM:
+            return dispatcher
+        from numba.cuda.dispatcher import CUDACache
+
+        stem = f"{Path(self.py_func.__code__.co_filename).stem}.{self.py_func.__qualname__}"
+        dispatcher._cache = cache_in(kernel_folder(stem, self.py_func), CUDACache, self.py_func)
+        return dispatcher
+
+
+def device_kernel(function: Callable[..., Any]) -> DeviceKernel:
+    """Decorator of a CUDA kernel."""
+    return DeviceKernel(function)
+
+
+def check_device(device: str) -> str:
+    """`cpu` or a usable `cuda`.
+
+    Raises:
+        CudaError: CUDA cannot be used, or the name is another.
+    """
+    if device == "cuda":
+        load_cuda()
+    elif device != "cpu":
+        raise CudaError(f"a device is 'cpu' or 'cuda', got '{device}'")
+    return device
+
+
+class DeviceArray:
+    """An array in GPU memory that other libraries can share."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        """The array as Numba knows it."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return tuple(self.array.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Its NumPy type."""
+        return np.dtype(self.array.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it takes on the device."""
+        return int(np.prod(self.shape)) * self.dtype.itemsize
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return dict(self.array.__cuda_array_interface__)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _DL_CUDA, 0
+
+    def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
+        load_cuda().synchronize()  # the consumer may read on any stream
+        address = self.__cuda_array_interface__["data"][0]
+        return export_dlpack(address, self.shape, self.dtype, self.__dlpack_device__(), self)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def reshape(self, *shape: int) -> "DeviceArray":
+        """The same memory in another shape."""
+        return DeviceArray(self.array.reshape(*shape))
+
+    def copy_to_host(self) -> NDArray[Any]:
+        """A NumPy copy."""
+        copied: NDArray[Any] = self.array.copy_to_host()
+        return copied
+
+
+def is_on_device(array: object) -> bool:
+    """Whether an array is in GPU memory."""
+    return isinstance(array, DeviceArray) or hasattr(array, "__cuda_array_interface__")
+
+
+def to_device(array: NDArray[Any]) -> DeviceArray:
+    """A copy in GPU memory."""
+    plain = np.array(array, order="C", copy=True)  # strides of length-1 axes in order, too
+    return DeviceArray(load_cuda().to_device(plain))
+
+
+def to_host(array: Any) -> NDArray[Any]:
+    """A NumPy array of an array from anywhere."""
+    if not is_on_device(array):
+        return np.asarray(array)
+    return as_launchable(array).copy_to_host()
+
+
+def fill(target: Any, source: NDArray[Any]) -> None:
+    """Write a NumPy array over an array from anywhere."""
+    if is_on_device(target):
+        as_launchable(target).copy_to_device(np.ascontiguousarray(source))
+    else:
+        target[...] = source
+
+
+def room(shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
+    """Uninitialised GPU memory.
+
+    Raises:
+        DeviceMemoryError: there is not enough.
+    """
+    cuda = load_cuda()
+    try:
+        return DeviceArray(cuda.device_array(shape, np.dtype(dtype)))
+    except Exception as error:
+        if "OUT_OF_MEMORY" not in str(error):
+            raise
+        raise DeviceMemoryError(f"no room on the CUDA device for {shape} {dtype}") from error
+
+
+def blocks_for(threads: int) -> int:
+    """Blocks of `THREADS` that make up so many threads."""
+    return max(1, (threads + THREADS - 1) // THREADS)
+
+
+def as_launchable(
+    array: Any,
+    name: str = "array",
+    dtype: DTypeLike | None = None,
+    shape: tuple[int, ...] | None = None,
+) -> Any:
+    """What a kernel takes for an array from anywhere; never a copy.
+
+    Raises:
+        CudaError: it is not on the device, not contiguous, or has another type or shape.
+    """
+    if isinstance(array, DeviceArray):
+        found = array.array
+        if dtype is None and shape is None:
+            return found
+    elif hasattr(array, "__cuda_array_interface__"):
+        found = load_cuda().as_cuda_array(array)
+    else:
+        got = f"a {type(array).__name__} on the CPU"
+        raise CudaError(f"{name} must be on the CUDA device, got {got}")
+    if dtype is not None and np.dtype(found.dtype) != np.dtype(dtype):
+        raise CudaError(f"{name} must be {np.dtype(dtype)}, got {np.dtype(found.dtype)}")
+    if shape is not None and tuple(found.shape) != shape:
+        raise CudaError(f"{name} must have shape {shape}, got {tuple(found.shape)}")
+    is_strided = hasattr(found, "is_c_contiguous") and not found.is_c_contiguous()
+    if is_strided and 0 not in found.shape:
+        raise CudaError(f"{name} must be contiguous; call .contiguous() on it first")
+    return found
+
+
+# DLPack: a struct that describes the memory, in a capsule that keeps it alive.
+
+_DL_CUDA = 2
+_DL_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Managed(ctypes.Structure):
+    pass
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Managed))
+_Managed._fields_ = (
+    ("tensor", _Tensor),
+    ("context", ctypes.c_void_p),
+    ("deleter", _Deleter),
+)
+_EXPORTED: dict[int, object] = {}  # address of a struct -> what must live as long as it
+
+
+def _forget(managed: Any) -> None:
+    _EXPORTED.pop(ctypes.addressof(managed.contents), None)
+
+
+_FORGET = _Deleter(_forget)
+
+
+def export_dlpack(
+    address: int,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    device: tuple[int, int],
+    owner: object,
+) -> Any:
+    """A DLPack capsule of contiguous memory; `owner` lives until the consumer lets go.
+
+    A capsule that nobody takes keeps its owner for good: take it, as `torch.from_dlpack` does.
+    """
+    extents = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+    code, bits = _DL_CODES[dtype.kind], 8 * dtype.itemsize
+    tensor = _Tensor(address, *device, len(shape), code, bits, 1, extents, None, 0)
+    managed = _Managed(tensor, None, _FORGET)
+    _EXPORTED[ctypes.addressof(managed)] = (managed, extents, owner)
+    new: Callable[..., Any] = ctypes.pythonapi.PyCapsule_New
+    new.restype = ctypes.py_object  # type: ignore[attr-defined]
+    new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)  # type: ignore[attr-defined]
+    return new(ctypes.addressof(managed), b"dltensor", None)

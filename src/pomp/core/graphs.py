@@ -1,0 +1,129 @@
+"""Work on a GPU replayed as CUDA graphs, and the switches that make training exact."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from pomp.core.cuda import THREADS, as_launchable, load_cuda
+
+_WARM_UP = 3  # calls of a training step before its capture
+
+Result = TypeVar("Result")
+
+
+def capture(
+    work: Callable[[], Result],
+    changed: Callable[[], Sequence[Tensor]],
+    *,
+    warm_up: int = 1,
+    pool: Any = None,
+) -> tuple[Any, Result]:
+    """Capture work on fixed tensors as a CUDA graph, and leave them as they were.
+
+    Args:
+        work: launches kernels; what it returns is where each replay writes.
+        changed: lists what it writes to and others read; it may list more after the first call.
+        warm_up: calls before the capture, which compile kernels and let libraries choose.
+        pool: memory shared with another graph that is never replayed at the same time.
+    """
+    before = [tensor.clone() for tensor in changed()]
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(warm_up):
+            work()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool):
+        result = work()
+    after = changed()
+    for tensor, value in zip(after, before, strict=False):
+        tensor.copy_(value)
+    for tensor in after[len(before) :]:  # state that came into being on the way
+        tensor.zero_()
+    return graph, result
+
+
+class Replayed(Generic[Result]):
+    """A function of tensors; on a GPU the first call with new shapes captures it, others replay.
+
+    The function may write to tensors it holds (weights, optimiser state): `changed` lists them, so
+    that what warming up did to them can be undone. What it returns is overwritten by the next call.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Result],
+        changed: Callable[[], Sequence[Tensor]],
+        device: torch.device,
+    ) -> None:
+        self._function, self._changed = function, changed
+        self._is_captured = device.type == "cuda"
+        self._graphs: dict[tuple[Any, ...], tuple[Any, tuple[Tensor, ...], Result]] = {}
+        self._pool: Any = None
+
+    def __call__(self, *inputs: Tensor) -> Result:
+        """Call the function with tensors on one device."""
+        if not self._is_captured:
+            return self._function(*inputs)
+        key = tuple(tensor.shape for tensor in inputs)
+        if key not in self._graphs:
+            self._graphs[key] = self._capture(inputs)
+        graph, held, result = self._graphs[key]
+        for mine, given in zip(held, inputs, strict=True):
+            mine.copy_(given, non_blocking=True)
+        graph.replay()
+        return result
+
+    def _capture(self, inputs: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...], Result]:
+        held = tuple(tensor.clone() for tensor in inputs)
+        graph, result = capture(
+            lambda: self._function(*held), self._changed, warm_up=_WARM_UP, pool=self._pool
+        )
+        self._pool = self._pool or graph.pool()
+        return graph, held, result
+
+
+def numba_stream() -> Any:
+    """Torch's current stream, as Numba's kernels take it."""
+    return load_cuda().external_stream(torch.cuda.current_stream().cuda_stream)
+
+
+def launch_on_stream(loop: Any, blocks: int, *arguments: Any) -> None:
+    """Launch a Numba kernel on torch's current stream; tensors are handed over without a copy."""
+    given = [as_launchable(one) if isinstance(one, Tensor) else one for one in arguments]
+    loop[max(blocks, 1), THREADS, numba_stream()](*given)
+
+
+def prepare(device: torch.device) -> None:
+    """Tell cuBLAS to be deterministic; it asks once, before its first product."""
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+
+@contextmanager
+def exact(device: torch.device) -> Iterator[None]:
+    """On a GPU: deterministic kernels, and products in TF32, which training can bear."""
+    if device.type != "cuda":
+        yield
+        return
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    memory: Any = torch.utils.deterministic
+    before = (
+        matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic,
+        torch.are_deterministic_algorithms_enabled(),
+        memory.fill_uninitialized_memory,
+    )  # fmt: skip
+    matmul.allow_tf32 = cudnn.allow_tf32 = cudnn.deterministic = True
+    torch.use_deterministic_algorithms(True)
+    memory.fill_uninitialized_memory = False  # no kernel here reads any
+    try:
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic = before[:3]
+        torch.use_deterministic_algorithms(before[3])
+        memory.fill_uninitialized_memory = before[4]

@@ -1,0 +1,79 @@
+"""The compiled kernels of a task: written from the templates and loaded, here and nowhere else."""
+
+import hashlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pomp.core.compiling import cache_folder
+from pomp.core.cuda import load_cuda
+from pomp.core.errors import ConfigError
+from pomp.core.storage import write_atomically
+from pomp.tasks.task import Setting, Task
+
+_TASK_IMPORT = "from pomp.tasks.random_world import begin, lay_out, step  # the task"
+_SIZES = "CELLS, SLOTS, DEPTH = 64, 5, 24  # the sizes"
+_DEPTHS = (24, 128, 2048)
+"""Loop counters a GPU kernel has room for; the first is enough for any decoded program."""
+
+
+@cache
+def kernels_of(task: Task) -> ModuleType:
+    """The kernel module of a task on the CPU; compiled on first use, kept on disk."""
+    return _fill_in("kernels", task)
+
+
+def cuda_kernels_of(setting: Setting, depth: int = 0) -> ModuleType:
+    """The kernel module of a setting on the GPU, with room for `depth` loop counters."""
+    enough = next(room for room in _DEPTHS if room >= depth)
+    return _cuda_kernels(setting.task, setting.height * setting.width, setting.slots, enough)
+
+
+@cache
+def _cuda_kernels(task: Task, cells: int, slots: int, depth: int) -> ModuleType:
+    load_cuda()
+    sizes = f"CELLS, SLOTS, DEPTH = {cells}, {slots}, {depth}"
+    return _fill_in("kernels_cuda", task, (_SIZES, sizes))
+
+
+def _fill_in(template: str, task: Task, *replacements: tuple[str, str]) -> ModuleType:
+    """Write a template's copy for a task into the cache folder and import it."""
+    functions = {"begin": task.begin, "lay_out": task.lay_out, "step": task.step}
+    imports = "\n".join(
+        f"from {_module_of(function).__name__} import {function.__name__} as {name}"
+        for name, function in functions.items()
+    )
+    source = Path(__file__).with_name(f"{template}.py").read_text()
+    for old, new in ((_TASK_IMPORT, imports), *replacements):
+        assert source.count(old) == 1
+        source = source.replace(old, new)
+    # The name need not say what the task's functions do: each kernel looks at that itself.
+    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+    name = f"{re.sub('[^a-z0-9]', '', task.name.lower())}_{digest}"
+    path = cache_folder() / f"{name}.py"
+    if not path.exists() or path.read_bytes() != source.encode():
+        write_atomically(path, source.encode())
+    spec = importlib.util.spec_from_file_location(f"pomp_kernels_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    kernels = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = kernels
+    spec.loader.exec_module(kernels)
+    return kernels
+
+
+def _module_of(function: Callable[..., Any]) -> ModuleType:
+    """The module a task's function can be imported from."""
+    module = sys.modules[function.__module__]
+    is_there = getattr(module, function.__name__, None) is function
+    if not is_there or not getattr(module, "__file__", None) or module.__name__ == "__main__":
+        raise ConfigError(
+            f"a task's function must stand at the top of a module that can be imported, "
+            f"'{function.__name__}' of '{module.__name__}' does not"
+        )
+    return module

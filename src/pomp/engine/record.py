@@ -1,0 +1,170 @@
+"""Runs that are written down action by action: for the viewer, for tests, for training data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.core.errors import ConfigError
+from pomp.dsl.bytecode import (
+    ARGUMENT_MASK,
+    ARGUMENT_SHIFT,
+    BACK,
+    OPERATION_MASK,
+    REPEAT,
+    TEST,
+    Code,
+)
+from pomp.engine.loading import kernels_of
+from pomp.engine.rollout import Programs, as_code, as_lists, check_worlds
+from pomp.engine.units import DEFAULT_CAP
+from pomp.karel.interpreter import Cap
+from pomp.karel.world import WorldBatch
+from pomp.tasks.task import Setting
+
+
+class TraceArrays(NamedTuple):
+    """What the recording kernel writes; B lanes, T actions, M programs a list, L instructions."""
+
+    stops_on_error: NDArray[np.bool_]  # [1]
+    length: NDArray[np.int32]  # [B]: actions performed, also those past T
+    action: NDArray[np.int8]  # [B, T]
+    pose: NDArray[np.int32]  # [B, T]: after the action
+    reward: NDArray[np.float64]  # [B, T]
+    done: NDArray[np.bool_]  # [B, T]: after the action
+    counted: NDArray[np.bool_]  # [B, T]: False only for Snake's bite
+    pc: NDArray[np.int32]  # [B, T]: the instruction
+    program: NDArray[np.int32]  # [B, T]: the place in the list
+    counters: NDArray[np.int32]  # [B, T, depth]: the loops' counters
+    cells: NDArray[np.uint8]  # [B, T, H * W] after the action, or [B, 0, 0]
+    branches: NDArray[np.uint8]  # [B, M, L]: bit 0: seen false, bit 1: seen true
+    running: NDArray[np.int32]  # [B], scratch
+    worth: NDArray[np.float64]  # [B], scratch
+    counted_before: NDArray[np.int32]  # [B], scratch
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What happened in B lanes.
+
+    Attributes:
+        arrays: a row per action; rows past `arrays.length` are undefined.
+        calls: `[B, M]`: the call counter at the end of each program of the list.
+        ending: `[B, M]`: why each program stopped, an `Ending`; -1: it was not run.
+        worlds: the final states.
+        code: the programs.
+        programs: `[B, M]`: which of them each lane ran, -1: none.
+    """
+
+    arrays: TraceArrays
+    calls: NDArray[np.int32]
+    ending: NDArray[np.int32]
+    worlds: WorldBatch
+    code: Code
+    programs: NDArray[np.int32]
+
+    def coverage(self, place: int = 0) -> NDArray[np.float64]:
+        """`[B]`: share of (condition, truth value) pairs seen; NaN for a program without any.
+
+        Args:
+            place: the place in the lists whose programs are meant.
+        """
+        shares = np.full(len(self.worlds), np.nan)
+        for program in np.unique(self.programs[:, place]):
+            if program >= 0:
+                lanes = self.programs[:, place] == program
+                shares[lanes] = self._coverage(int(program), place)[lanes]
+        return shares
+
+    def _coverage(self, program: int, place: int) -> NDArray[np.float64]:
+        code = self.code
+        operations = code.instructions[program] & OPERATION_MASK
+        tests = np.flatnonzero((operations >= TEST) & (operations < BACK))
+        if len(tests) == 0:
+            return np.full(len(self.worlds), np.nan)
+        seen = self.arrays.branches[:, place].copy()
+        for back in np.flatnonzero((operations >= BACK) & (operations < REPEAT)).tolist():
+            seen[:, _entry_of(code.instructions[program], back)] |= seen[:, back]
+        bits = seen[:, tests]
+        return ((bits & 1) + (bits >> 1)).sum(axis=1) / (2.0 * len(tests))
+
+
+def _entry_of(instructions: NDArray[np.uint32], back: int) -> int:
+    """The instruction that enters the loop ending at `back`: right before its body."""
+    return (int(instructions[back]) >> ARGUMENT_SHIFT & ARGUMENT_MASK) - 1
+
+
+def record(
+    setting: Setting,
+    programs: Programs,
+    worlds: WorldBatch,
+    *,
+    lists: NDArray[np.integer] | Sequence[Sequence[int]] | None = None,
+    paired: bool = False,
+    cap: Cap | str = DEFAULT_CAP,
+    most_actions: int | None = None,
+    keep_cells: bool = False,
+    stop_on_error: bool = False,
+) -> Trace:
+    """Run lists of programs on worlds and write down every action. The worlds are not changed.
+
+    Args:
+        setting: the task.
+        programs: P programs.
+        worlds: B start states.
+        lists: see `rollout`.
+        paired: list i on world i; else every list on every world, lane q * B + b.
+        cap: how long one program may run.
+        most_actions: rows kept per lane; further actions are performed but not kept. None: as
+            many as the cap allows.
+        keep_cells: keep the cells after every action too.
+        stop_on_error: an action that cannot be carried out (a blocked move, nothing to pick, no
+            room to put) is not performed and ends the run (training data).
+    """
+    check_worlds(setting, worlds)
+    code = as_code(programs, source=True)
+    limits = cap if isinstance(cap, Cap) else Cap.parse(cap)
+    rows = as_lists(lists, len(code))
+    if most_actions is not None and most_actions < 0:
+        raise ConfigError(f"most_actions must not be negative, got {most_actions}")
+    if paired and len(rows) != len(worlds):
+        raise ConfigError(f"{len(worlds)} worlds need as many lists, got {len(rows)}")
+    world_of_lane = np.arange(len(worlds)) if paired else np.tile(np.arange(len(worlds)), len(rows))
+    lanes = worlds.take(world_of_lane)
+    steps = limits.limit * rows.shape[1] if most_actions is None else most_actions
+    arrays = _room(lanes, steps, rows.shape[1], code, keep_cells, stop_on_error)
+    calls = np.zeros((len(lanes), rows.shape[1]), np.int32)
+    ending = np.full((len(lanes), rows.shape[1]), -1, np.int32)
+    kernels_of(setting.task).record_lanes(
+        code.instructions, rows, limits.by_calls, limits.limit, paired,
+        setting.rules, *lanes.arrays, arrays, calls, ending,
+        np.zeros(max(code.depth, 1), np.int32), np.zeros(2, np.int32),
+    )  # fmt: skip
+    list_of_lane = np.arange(len(lanes)) // (1 if paired else max(len(worlds), 1))
+    return Trace(arrays, calls, ending, lanes, code, rows[list_of_lane])
+
+
+def _room(
+    lanes: WorldBatch, steps: int, places: int, code: Code, keep_cells: bool, stop: bool
+) -> TraceArrays:
+    count, size = len(lanes), lanes.cells.shape[1]
+    kept = (count, steps)
+    return TraceArrays(
+        stops_on_error=np.array([stop]),
+        length=np.zeros(count, np.int32),
+        action=np.zeros(kept, np.int8),
+        pose=np.zeros(kept, np.int32),
+        reward=np.zeros(kept, np.float64),
+        done=np.zeros(kept, np.bool_),
+        counted=np.zeros(kept, np.bool_),
+        pc=np.zeros(kept, np.int32),
+        program=np.zeros(kept, np.int32),
+        counters=np.zeros((*kept, max(code.depth, 1)), np.int32),
+        cells=np.zeros((*kept, size) if keep_cells else (count, 0, 0), np.uint8),
+        branches=np.zeros((count, places, code.instructions.shape[1]), np.uint8),
+        running=np.zeros(count, np.int32),
+        worth=np.zeros(count, np.float64),
+        counted_before=np.zeros(count, np.int32),
+    )

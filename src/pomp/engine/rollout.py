@@ -1,0 +1,282 @@
+"""Programs x worlds -> returns, and single actions x worlds -> rewards."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.core.compiling import launch, parts_for
+from pomp.core.cuda import to_host
+from pomp.core.errors import ConfigError, DeviceMemoryError
+from pomp.dsl.bytecode import Code, compile_ids, compile_programs
+from pomp.dsl.syntax import Program
+from pomp.dsl.vocabulary import Action
+from pomp.engine.loading import kernels_of
+from pomp.engine.rollout_cuda import Found, LaunchPad, act_cuda, run_cuda
+from pomp.engine.units import DEFAULT_CAP, Launch, Units
+from pomp.karel.interpreter import Cap
+from pomp.karel.world import WorldBatch
+from pomp.tasks.task import Setting
+
+LEAST_LANES, LEAST_WORLDS = 256, 2048  # work below which another thread does not pay
+
+Programs = Code | Sequence[Program | str] | NDArray[np.integer]
+"""Compiled code, trees or texts, or token ids `[P, L]`."""
+_Parts = tuple[Any, ...]  # values, actions, calls, completed, flat
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What Q lists of programs did on B worlds.
+
+    Attributes:
+        returns: `[Q, B]` float64: what each episode is worth at the end.
+        actions: `[Q, B]` int32: actions performed.
+        calls: `[Q, B]` int32: final call counters (under an actions cap: actions), added up.
+        completed: `[Q, B]` bool: every program ran to its end.
+        worlds: the final states, lane q * B + b, if they were asked for.
+    """
+
+    returns: NDArray[np.float64]
+    actions: NDArray[np.int32]
+    calls: NDArray[np.int32]
+    completed: NDArray[np.bool_]
+    worlds: WorldBatch | None = None
+
+    def to(self, device: str) -> "Rollout":
+        """The same results, on the CPU (`cpu`); what is there already stays."""
+        if device != "cpu":
+            raise ConfigError(f"results are brought to 'cpu' only, got '{device}'")
+        return Rollout(
+            to_host(self.returns),
+            to_host(self.actions),
+            to_host(self.calls),
+            to_host(self.completed),
+            self.worlds.to(device) if self.worlds else None,
+        )
+
+    def joined(self, other: "Rollout") -> "Rollout":
+        """The lists of two rollouts on the same worlds, one behind the other."""
+        worlds = None
+        if self.worlds and other.worlds:
+            worlds = self.worlds.joined(other.worlds)
+        return Rollout(
+            np.concatenate([self.returns, other.returns]),
+            np.concatenate([self.actions, other.actions]),
+            np.concatenate([self.calls, other.calls]),
+            np.concatenate([self.completed, other.completed]),
+            worlds,
+        )
+
+
+def rollout(
+    setting: Setting,
+    programs: Programs,
+    worlds: WorldBatch,
+    *,
+    lists: NDArray[np.integer] | Sequence[Sequence[int]] | None = None,
+    cap: Cap | str = DEFAULT_CAP,
+    keep_worlds: bool = False,
+    threads: int | None = None,
+) -> Rollout:
+    """Run every list of programs on every world. The worlds are not changed.
+
+    Args:
+        setting: the task.
+        programs: P programs.
+        worlds: B start states.
+        lists: Q rows of indices into `programs`, padded with -1: the programs of a row run one
+            after the other, each from the state the last one left, each with a fresh cap. None:
+            every program is a list of its own.
+        cap: how long one program may run.
+        keep_worlds: return the final states too.
+        threads: CPU threads; None: all. The result does not depend on it.
+
+    Returns:
+        Arrays on the worlds' device. If GPU memory runs out, the lists are run in smaller parts and
+        the same results come back in the CPU's memory.
+    """
+    code = as_code(programs)
+    rows = as_lists(lists, len(code))
+    try:
+        return _cross(setting, code, rows, worlds, cap, keep_worlds, threads)
+    except DeviceMemoryError:
+        if len(rows) < 2:
+            raise
+    middle = len(rows) // 2
+    halves = [
+        rollout(setting, code, worlds, lists=half, cap=cap, keep_worlds=keep_worlds).to("cpu")
+        for half in (rows[:middle], rows[middle:])
+    ]
+    return halves[0].joined(halves[1])
+
+
+def _cross(
+    setting: Setting, code: Code, rows: NDArray[np.int32], worlds: WorldBatch, cap: Cap | str,
+    keep_worlds: bool, threads: int | None,
+) -> Rollout:  # fmt: skip
+    units = Units.crossed(rows, len(worlds))
+    after = worlds.room(units.lanes if keep_worlds else 0)
+    parts = _run(setting, code, units, worlds, after, cap, threads)
+    return _shaped(parts, (len(rows), len(worlds)), after if keep_worlds else None)
+
+
+def run_launches(
+    launches: Sequence[Launch], pad: LaunchPad, *, threads: int | None = None
+) -> list[Found]:
+    """Run units of several tasks, on a GPU side by side: returns and actions, `[Q, span]` each."""
+    on_device = [work for work in launches if work.worlds.device == "cuda"]
+    found_on_device = iter(pad.run(on_device) if on_device else ())
+    results = []
+    for work in launches:
+        if work.worlds.device == "cuda":
+            values, actions = next(found_on_device)
+        else:
+            worlds, nothing = work.worlds, work.worlds.room(0)
+            values, actions, *_ = _run(
+                work.setting, work.code, work.units, worlds, nothing, work.cap, threads
+            )
+        shape = (len(work.units), work.units.span)
+        results.append((values.reshape(shape), actions.reshape(shape)))
+    return results
+
+
+def advance(
+    setting: Setting,
+    programs: Programs,
+    worlds: WorldBatch,
+    choice: NDArray[np.integer] | Sequence[int],
+    *,
+    cap: Cap | str = DEFAULT_CAP,
+    threads: int | None = None,
+) -> Rollout:
+    """Run program `choice[b]` on world b, in place (-1: none); the arrays are `[B, 1]`.
+
+    `returns` is what each episode is worth now; the reward of the step is its difference.
+    """
+    code = as_code(programs)
+    rows = as_lists(np.asarray(choice).reshape(-1, 1), len(code))
+    if len(rows) != len(worlds):
+        raise ConfigError(f"{len(worlds)} worlds need as many choices, got {len(rows)}")
+    parts = _run(setting, code, Units.paired(rows), worlds, worlds, cap, threads)
+    return _shaped(parts, (len(worlds), 1), worlds)
+
+
+def act_on(
+    setting: Setting,
+    worlds: WorldBatch,
+    actions: NDArray[np.integer] | Sequence[int],
+    *,
+    threads: int | None = None,
+) -> Any:
+    """Perform one action in every world, in place; returns the rewards `[B]`.
+
+    On a GPU the actions are an array there, and that they are in 0..4 is the caller's promise.
+    """
+    check_worlds(setting, worlds)
+    if worlds.device == "cuda":
+        return act_cuda(setting, worlds, actions)
+    given = np.asarray(actions)
+    if given.shape != (len(worlds),):
+        raise ConfigError(f"{len(worlds)} worlds need as many actions, got shape {given.shape}")
+    if len(given) and not (
+        np.issubdtype(given.dtype, np.integer) and 0 <= given.min() <= given.max() <= max(Action)
+    ):
+        raise ConfigError("actions are numbers from 0 (move) to 4 (putMarker)")
+    chosen = np.ascontiguousarray(given, np.int64)
+    rewards = np.empty(len(worlds), np.float64)
+    act = kernels_of(setting.task).act_on_worlds
+    parts = parts_for(len(worlds), threads, least=LEAST_WORLDS)
+    edges = [len(worlds) * part // parts for part in range(parts + 1)]
+
+    def act_part(part: int) -> None:
+        act(edges[part], edges[part + 1], chosen, setting.rules, *worlds.arrays, rewards)
+
+    launch(parts, act_part)
+    return rewards
+
+
+def _run(
+    setting: Setting, code: Code, units: Units, worlds: WorldBatch, after: WorldBatch,
+    cap: Cap | str, threads: int | None,
+) -> _Parts:  # fmt: skip
+    check_worlds(setting, worlds)
+    limits = cap if isinstance(cap, Cap) else Cap.parse(cap)
+    if worlds.device == "cuda":
+        return run_cuda(setting, code, units, worlds, after, limits)
+    lanes = units.lanes
+    values = np.empty(lanes, np.float64)
+    actions, calls = np.empty(lanes, np.int32), np.empty(lanes, np.int32)
+    completed = np.empty(lanes, np.bool_)
+    run_lanes = kernels_of(setting.task).run_lanes
+    parts = parts_for(lanes, threads, least=LEAST_LANES)
+
+    def run_part(part: int) -> None:
+        run_lanes(
+            part, parts, units.span, code.instructions, *units.arrays, units.rounds, units.patience,
+            limits.by_calls, limits.limit,
+            setting.rules, *worlds.arrays, *after.arrays, values, actions, calls, completed,
+            np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
+            np.empty(1, np.uint64), np.empty(max(code.depth, 1), np.int32), np.empty(2, np.int32),
+        )  # fmt: skip
+
+    launch(parts, run_part)
+    return values, actions, calls, completed
+
+
+def _shaped(parts: _Parts, shape: tuple[int, int], worlds: WorldBatch | None) -> Rollout:
+    values, actions, calls, completed = parts
+    return Rollout(
+        values.reshape(shape),
+        actions.reshape(shape),
+        calls.reshape(shape),
+        completed.reshape(shape),
+        worlds,
+    )
+
+
+def as_code(programs: Programs, *, source: bool = False) -> Code:
+    """Programs in any form as the kernels take them."""
+    if isinstance(programs, Code):
+        return programs
+    if isinstance(programs, str | Program):
+        raise ConfigError("programs are given as a list; put brackets around a single one")
+    if isinstance(programs, np.ndarray):
+        return compile_ids(programs, source=source)
+    return compile_programs(programs, source=source)
+
+
+def as_lists(
+    lists: NDArray[np.integer] | Sequence[Sequence[int]] | None, count: int
+) -> NDArray[np.int32]:
+    """Rows of program numbers as the kernels take them; None: each program is a row."""
+    if lists is None:
+        return np.arange(count, dtype=np.int32).reshape(-1, 1)
+    try:
+        rows = np.asarray(lists)
+    except ValueError:
+        raise ConfigError("lists must be equally long rows; fill them up with -1") from None
+    if rows.ndim != 2 or (rows.size and not np.issubdtype(rows.dtype, np.integer)):
+        got = f"{rows.dtype} of shape {rows.shape}"
+        raise ConfigError(f"lists must be equally long rows of program numbers, got {got}")
+    if rows.size and not -1 <= rows.min() <= rows.max() < count:
+        raise ConfigError(f"lists hold numbers from 0 to {count - 1}, or -1 for none")
+    return np.ascontiguousarray(rows, np.int32)
+
+
+def check_worlds(setting: Setting, worlds: WorldBatch) -> None:
+    """Refuse worlds of another size or with too little memory for the task."""
+    if not isinstance(setting, Setting):
+        kind = type(setting).__name__
+        raise ConfigError(f"expected a setting, as from task.configure(), got a {kind}")
+    wanted = (setting.task.name, setting.height, setting.width)
+    if (worlds.task, worlds.height, worlds.width) != wanted:
+        got = f"{worlds.task} {worlds.height}x{worlds.width}"
+        expected = f"{setting.task.name} {setting.height}x{setting.width}"
+        raise ConfigError(f"these worlds were made for {got}, not for {expected}")
+    if worlds.device == "cuda":
+        return
+    if len(worlds) and not 0 <= worlds.pose.min() <= worlds.pose.max() < 4 * worlds.cells.shape[1]:
+        raise ConfigError("a pose is outside its world; were these worlds ever reset?")

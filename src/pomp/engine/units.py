@@ -1,0 +1,86 @@
+"""What a launch runs: lists of programs, candidates that stand in them, and worlds."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.dsl.bytecode import Code
+from pomp.engine.lanes import CANDIDATE
+from pomp.karel.world import WorldBatch
+from pomp.tasks.task import Setting
+
+__all__ = ["CANDIDATE", "DEFAULT_CAP", "Launch", "Units"]
+
+DEFAULT_CAP = "calls220"
+
+
+@dataclass(frozen=True)
+class Units:
+    """Q units of work: each runs one list of programs on `span` worlds.
+
+    Attributes:
+        lists: `[T, M]` int32: rows of program numbers, `CANDIDATE` for the unit's own program, -1
+            behind the last. The programs of a row run one after the other, each from the state the
+            last one left, each with a fresh cap.
+        table: `[Q, 3]` int32: each unit's list, candidate and first world.
+        span: how many worlds each runs on, one after the other from the first.
+        salts: `[Q]` uint64, joined to the worlds' random streams; empty: none.
+        rounds: how often a list is run; above 1 only until the task is done or nothing is done.
+        patience: actions without progress after which no further round begins; 0: never mind.
+    """
+
+    lists: NDArray[np.int32]
+    table: NDArray[np.int32]
+    span: int
+    salts: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    rounds: int = 1
+    patience: int = 0
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def lanes(self) -> int:
+        """Episodes in all; unit u's are u * span and those after it."""
+        return len(self.table) * self.span
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.generic], ...]:
+        """Lists, table and salts, in the order kernels take them."""
+        return self.lists, self.table, self.salts
+
+    @classmethod
+    def crossed(cls, lists: NDArray[np.int32], worlds: int) -> "Units":
+        """Every list on every world."""
+        return cls(lists, _table(np.arange(len(lists)), 0), worlds)
+
+    @classmethod
+    def paired(cls, lists: NDArray[np.int32]) -> "Units":
+        """List i on world i."""
+        return cls(lists, _table(np.arange(len(lists)), np.arange(len(lists))), 1)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Units of one task, ready to run; that their numbers fit is the caller's promise.
+
+    Attributes:
+        setting: the task.
+        code: the programs.
+        units: what runs where.
+        worlds: the start states; they are not changed.
+        cap: how long one program may run.
+    """
+
+    setting: Setting
+    code: Code
+    units: Units
+    worlds: WorldBatch
+    cap: str = DEFAULT_CAP
+
+
+def _table(rows: NDArray[np.integer], first: NDArray[np.integer] | int) -> NDArray[np.int32]:
+    table = np.zeros((len(rows), 3), np.int32)
+    table[:, 0], table[:, 2] = rows, first
+    return table

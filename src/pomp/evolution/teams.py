@@ -1,0 +1,190 @@
+"""Rounds side by side: in processes of their own where there are cores, else one by one.
+
+Python between two compiled calls takes most of a round's time, so threads would wait for one
+another. The processes stay for later searches, and end with the one that began them.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache, lru_cache
+from multiprocessing.connection import wait as wait_for
+from typing import Any
+
+from pomp.core.compiling import thread_count
+from pomp.core.errors import PompError
+from pomp.core.streams import Purpose
+from pomp.evolution.config import EvolveConfig
+from pomp.evolution.play import play_machines
+from pomp.evolution.rounds import Found, Round, run_round, some_starts
+from pomp.karel.world import WorldBatch
+from pomp.tasks.catalog import TASKS, find_task
+from pomp.tasks.task import Setting
+
+_SLOTS = 256  # for counts of rounds that go on; more than ever do
+_POLL = 0.05  # seconds between two questions whether to stop
+
+_Named = tuple[str, str, tuple[tuple[str, str], ...], tuple[int, int], int]
+
+
+class Teams:
+    """Runs rounds of one search.
+
+    Args:
+        setting: the task.
+        seed: of the search.
+        config: of the search.
+        device: where machines are played.
+        workers: processes; with 1, or a task from outside, rounds run right here, when waited for.
+    """
+
+    def __init__(
+        self, setting: Setting, seed: int, config: EvolveConfig, device: str, workers: int
+    ) -> None:
+        self._setting, self._seed, self._config = setting, seed, config
+        is_known = any(setting.task is task for task in TASKS)  # so processes find it by its name
+        self._device, self._workers = device, workers if is_known else 1
+        self._begun: dict[int, Future[Found | None]] = {}
+        self._tried = 0  # by the round that runs right here
+        self._is_compiled = False
+        self._worlds = lru_cache(1)(self._draw)
+
+    @property
+    def tried(self) -> int:
+        """Machines that rounds tried which are not waited for yet."""
+        return self._tried + sum(_pool(self._workers).counts[one % _SLOTS] for one in self._begun)
+
+    def begin(self, one: Round) -> None:
+        """Let a round begin as soon as a process is free."""
+        if self._workers == 1 or one.number in self._begun:
+            return
+        if not self._is_compiled:  # here, so that the processes need not do it side by side
+            worlds = self._worlds(one.starts).take([0])
+            play_machines(self._setting, one.machines.take([0]), worlds, self._config)
+            self._is_compiled = True
+        pool = _pool(self._workers)
+        pool.counts[one.number % _SLOTS] = 0
+        threads = max(1, thread_count() // self._workers)
+        told = _name_of(self._setting), self._seed, self._config, one, threads
+        self._begun[one.number] = pool.executor.submit(_work, *told)
+
+    def wait(self, one: Round, stop: Callable[[], bool]) -> Found | None:
+        """What a round finds; None if `stop` says so first.
+
+        Raises:
+            PompError: the round's process ended.
+        """
+        if self._workers == 1:
+            return self._run_here(one, stop)
+        future = self._begun[one.number]
+        while not future.done():
+            if stop():
+                return None
+            wait([future], _POLL)
+        try:
+            return self.result(one)
+        except BrokenProcessPool as error:
+            self._begun.clear()
+            _pool.cache_clear()
+            what = "a process of the search was killed (perhaps there is too little memory)"
+            raise PompError(f"{what}; go on with --resume") from error
+
+    def result(self, one: Round) -> Found | None:
+        """What a round has found, if it is finished; it is forgotten here."""
+        future = self._begun.get(one.number)
+        if future is None or not future.done():
+            return None
+        del self._begun[one.number]
+        return future.result()
+
+    def close(self) -> None:
+        """Stop all rounds that go on."""
+        if not self._begun:
+            return
+        pool = _pool(self._workers)
+        for future in self._begun.values():
+            future.cancel()
+        pool.stop.set()
+        wait(self._begun.values())
+        pool.stop.clear()
+        self._begun.clear()
+
+    def _run_here(self, one: Round, stop: Callable[[], bool]) -> Found | None:
+        def is_stopped(tried: int) -> bool:
+            self._tried = tried
+            return stop()
+
+        worlds = self._worlds(one.starts)
+        try:
+            return run_round(self._setting, worlds, self._seed, self._config, one, is_stopped)
+        finally:
+            self._tried = 0
+
+    def _draw(self, starts: int) -> WorldBatch:
+        worlds = some_starts(self._setting, starts, self._seed, Purpose.SEARCH)
+        return worlds.to(self._device)
+
+
+class _Pool:
+    """Processes, what stops their rounds, and how many machines these have tried."""
+
+    def __init__(self, workers: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.stop, self.counts = context.Event(), context.RawArray("q", _SLOTS)
+        self.executor = ProcessPoolExecutor(
+            workers, context, initializer=_enter, initargs=(self.stop, self.counts)
+        )
+
+
+@cache
+def _pool(workers: int) -> _Pool:
+    return _Pool(workers)
+
+
+# In a process of its own
+
+_shared: dict[str, Any] = {}
+
+
+def _enter(stop: Any, counts: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that began this one
+    _shared.update(stop=stop, counts=counts)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait_for([parent.sentinel])
+    os._exit(1)
+
+
+def _work(name: _Named, seed: int, config: EvolveConfig, one: Round, threads: int) -> Found | None:
+    def is_stopped(tried: int) -> bool:
+        _shared["counts"][one.number % _SLOTS] = tried
+        return bool(_shared["stop"].is_set())
+
+    setting = _setting_of(name)
+    worlds = _worlds_of(name, one.starts, seed)
+    return run_round(setting, worlds, seed, config, one, is_stopped, threads)
+
+
+def _name_of(setting: Setting) -> _Named:
+    options = tuple((name, str(value)) for name, value in setting.options.items())
+    size = setting.height, setting.width
+    return setting.task.name, setting.variant, options, size, setting.scale
+
+
+@lru_cache(1)
+def _setting_of(name: _Named) -> Setting:
+    task, variant, options, size, scale = name
+    return find_task(task).configure(variant, dict(options), size, scale)
+
+
+@lru_cache(1)
+def _worlds_of(name: _Named, starts: int, seed: int) -> WorldBatch:
+    return some_starts(_setting_of(name), starts, seed, Purpose.SEARCH)

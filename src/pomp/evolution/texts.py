@@ -1,0 +1,51 @@
+"""Machines of the search as program machines, which can be printed and run anywhere."""
+
+from pomp.dsl.vocabulary import LEAPS
+from pomp.engine.rule_machine import PERCEPTIONS as PERCEIVED
+from pomp.evolution.genome import Machines
+from pomp.machine.policy import ProgramMachine
+from pomp.machine.sensors import COMPASS, IDLE, NOT, PERCEPTIONS
+from pomp.machine.transitions import DecisionList, Rule
+from pomp.tasks.task import Setting
+
+_SENSORS = (*tuple(PERCEPTIONS)[:PERCEIVED], *COMPASS, IDLE)  # as literals number them
+
+
+def to_program_machine(setting: Setting, machines: Machines, row: int = 0) -> ProgramMachine:
+    """One of them; it names the variant and options only where they are not the usual ones."""
+    plain, usual = setting.task.configure(), setting.task.configure(setting.variant)
+    programs = tuple(" ".join(LEAPS.decode(ids)) for ids in machines.programs[row])
+    start = (Rule(int(machines.start[row])),)
+    after = tuple(_rules_of(machines, row, mode) for mode in range(machines.modes))
+    return ProgramMachine(
+        setting.task.name,
+        programs,
+        DecisionList(start, after),
+        variant=setting.variant if setting.variant != plain.variant else None,
+        options={
+            name: str(value)
+            for name, value in setting.options.items()
+            if value != usual.options[name]
+        },
+    )
+
+
+def _rules_of(machines: Machines, row: int, mode: int) -> tuple[Rule, ...]:
+    targets = [int(target) for target in machines.targets[row, mode] if target >= 0]
+    conditions = [
+        tuple(dict.fromkeys(_condition(int(literal)) for literal in literals if literal >= 0))
+        for literals in machines.literals[row, mode]
+    ]
+    rules = [
+        Rule(_target(machines, target), when)
+        for target, when in zip(targets, conditions, strict=False)
+    ]
+    return (*rules, Rule(_target(machines, int(machines.defaults[row, mode]))))
+
+
+def _condition(literal: int) -> str:
+    return NOT * (literal & 1) + _SENSORS[literal >> 1]
+
+
+def _target(machines: Machines, target: int) -> int | None:
+    return None if target == machines.modes else target

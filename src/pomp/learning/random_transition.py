@@ -1,0 +1,48 @@
+"""Random Transition: a machine's modes, the next one drawn uniformly from them and the end."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.core.errors import ConfigError
+from pomp.machine.episodes import Episodes
+from pomp.machine.policy import ProgramMachine
+from pomp.machine.transitions import Choose
+
+
+@dataclass(frozen=True)
+class RandomTransition:
+    """Chooses any mode, or the end, with equal chances."""
+
+    modes: int
+    kind: ClassVar[str] = "random"
+
+    def chooser(self, episodes: Episodes) -> Choose:
+        """See `pomp.machine.transitions.Transition`."""
+
+        def choose(draws: NDArray[np.float64] | None) -> Any:
+            if draws is None:
+                raise ConfigError("random transitions have no likeliest choice; leave out --greedy")
+            choices = (draws * (self.modes + 1)).astype(np.int64)
+            if episodes.worlds.device == "cpu":
+                return choices
+            import torch
+
+            return torch.from_numpy(choices).cuda()
+
+        return choose
+
+    def to_json(self) -> dict[str, Any]:
+        """How many modes there are."""
+        return {"modes": self.modes}
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """None."""
+        return {}
+
+
+def randomise(machine: ProgramMachine) -> ProgramMachine:
+    """The same modes with random transitions."""
+    return replace(machine, transition=RandomTransition(len(machine.modes)))

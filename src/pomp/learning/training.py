@@ -1,0 +1,361 @@
+"""Stage 3: many machines' transitions learned together, step by step.
+
+Members (task, modes, seed, learning rate) of one grid size are one ensemble: one network call
+serves all their worlds. What a member draws depends on its own seed alone.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pomp.core.cuda import fill, to_host
+from pomp.core.errors import ConfigError, TrainingError
+from pomp.core.graphs import Replayed, exact, prepare
+from pomp.core.streams import Purpose, draw_units, open_streams
+from pomp.engine.lanes import BY_CHOICE
+from pomp.engine.starts import reset
+from pomp.learning.config import LearningConfig
+from pomp.learning.ppo import STATISTICS, Learner, Steps, advantages_of, normalise, pick
+from pomp.machine.episodes import Episodes
+from pomp.machine.evaluation import outcomes
+from pomp.machine.network import Ensemble, Shape, choose, draw_weights
+from pomp.machine.policy import ProgramMachine
+from pomp.machine.transitions import NetworkTransition
+from pomp.machine.views import Views
+from pomp.tasks.task import Setting
+
+_WEIGHTS, _STARTS, _CHOICES, _ORDER = range(4)  # what a member draws
+_AHEAD = 64  # draws of a validation made at once
+
+
+@dataclass(frozen=True)
+class Member:
+    """One machine to be learned."""
+
+    setting: Setting
+    modes: tuple[str, ...]
+    seed: int
+    learning_rate: float
+
+    def streams(self, purpose: Purpose, what: int, *indices: int, worlds: int) -> Any:
+        """Streams of its own; those of another task with the same seed are others."""
+        task = zlib.crc32(self.setting.task.name.encode())
+        return open_streams(purpose, self.seed, task, what, *indices, worlds=worlds)
+
+
+@dataclass
+class Kept:
+    """The best transitions of a member so far, by validation.
+
+    Attributes:
+        score: their mean return; None: none were good enough yet.
+        update: when they were found.
+        row: the parameters.
+    """
+
+    score: float | None = None
+    update: int = 0
+    row: NDArray[np.float32] | None = None
+
+
+class Training:
+    """An ensemble in training.
+
+    Attributes:
+        members: in the order they are trained: those of a task side by side.
+        update: rollouts learned from so far.
+        kept: each member's best.
+        finished_at: each member's last update, or None while it goes on.
+        diverged: members whose losses are no numbers any more.
+    """
+
+    def __init__(self, members: Sequence[Member], config: LearningConfig, device: str) -> None:
+        if len({(one.setting.height, one.setting.width) for one in members}) != 1:
+            raise ConfigError("members of one ensemble have grids of one size")
+        self.members, self.config, self.device = list(members), config, device
+        self._where = torch.device(device)
+        prepare(self._where)
+        setting = members[0].setting
+        most = max(len(member.modes) for member in members)
+        self.shape = Shape(config.network, setting.height, setting.width, most)
+        self._network = Ensemble(self.shape, [len(member.modes) for member in members], device)
+        rows = [self.shape.pack(self._first_weights(member)) for member in members]
+        rates = torch.tensor([member.learning_rate for member in members], dtype=torch.float32)
+        flat = torch.from_numpy(np.stack(rows)).to(device)
+        self.learner = Learner(config.ppo, self._network, flat, rates.to(device))
+        self.update = 0
+        self.kept = [Kept() for _ in members]
+        self.finished_at: list[int | None] = [None] * len(members)
+        self.diverged: list[int] = []
+        actors = config.ppo.actors
+        streams = self._streams(Purpose.TRAINING, _STARTS, worlds=actors)
+        self._views = self._begin(streams, restarts=True)
+        self._play = Replayed(self._play_with, self._views.changed, self._where)
+        self._trials: Views | None = None
+        self._try: Any = None  # what plays them
+        self._choices = self._streams(Purpose.TRAINING, _CHOICES, worlds=actors)
+        self._orders = self._streams(Purpose.TRAINING, _ORDER, worlds=1)
+
+    def _first_weights(self, member: Member) -> dict[str, NDArray[np.float32]]:
+        small = Shape(self.shape.config, self.shape.height, self.shape.width, len(member.modes))
+        return draw_weights(small, member.streams(Purpose.TRAINING, _WEIGHTS, worlds=1)[0])
+
+    def _streams(
+        self, purpose: Purpose, what: int, *indices: int, worlds: int
+    ) -> NDArray[np.uint64]:
+        """Streams of all members, one after the other."""
+        parts = [one.streams(purpose, what, *indices, worlds=worlds) for one in self.members]
+        return np.concatenate(parts)
+
+    def _begin(self, streams: NDArray[np.uint64], *, restarts: bool) -> Views:
+        """Episodes for all members, those of a task in one batch."""
+        batches, share, first = [], len(streams) // len(self.members), 0
+        for _, group in groupby(self.members, key=lambda one: id(one.setting)):
+            own = list(group)
+            last = first + share * len(own)
+            setting, sets = own[0].setting, [one.modes for one in own]
+            starts = reset(setting, streams[first:last], self.device)
+            config = self.config.episode
+            batches.append(Episodes(setting, sets, starts, config, restarts=restarts))
+            first = last
+        return Views(batches, self.config.network.inputs, len(self.members))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all members are."""
+        return all(when is not None for when in self.finished_at)
+
+    def step(self) -> list[dict[str, Any]]:
+        """Play a rollout, learn from it, and validate if it is time.
+
+        Returns:
+            A record for each member when there was a validation, else nothing.
+
+        Raises:
+            TrainingError: a loss is not a number any more.
+        """
+        steps, episodes = self.play()
+        count = self.config.ppo.rollout
+        keys = draw_units(self._orders, self.config.ppo.epochs * count).T
+        shape = (len(self.members), self.config.ppo.epochs, count)
+        orders = torch.from_numpy(keys.reshape(shape)).to(self.device).argsort(dim=2, stable=True)
+        with exact(self._where):
+            told = self.learner.learn(steps, orders.transpose(0, 1), self.update).cpu().numpy()
+        self.update += 1
+        self._check(told)
+        is_last = self.update >= self.config.ppo.updates
+        if self.update % self.config.validation.every and not is_last:
+            return []
+        records = self._validate(told, episodes)
+        for number in range(len(self.members)):
+            if self.finished_at[number] is None and (is_last or self._has_plateaued(number)):
+                self.finished_at[number] = self.update
+        return records
+
+    def _check(self, told: NDArray[np.float32]) -> None:
+        """Give up members whose losses are no numbers; an error if none is left of a machine."""
+        for number, row in enumerate(told):
+            if np.isfinite(row).all():
+                continue
+            member = self.members[number]
+            first = self.shape.pack(self._first_weights(member))
+            self.learner.begin_anew(number, torch.from_numpy(first))  # to go on without NaN
+            if number in self.diverged:
+                continue
+            self.diverged.append(number)
+            self.finished_at[number] = self.finished_at[number] or self.update
+            if not any(
+                (other.setting, other.seed) == (member.setting, member.seed)
+                for place, other in enumerate(self.members)
+                if place not in self.diverged
+            ):
+                name, value = next(
+                    pair for pair in zip(STATISTICS, row, strict=True) if not np.isfinite(pair[1])
+                )
+                who = f"{member.setting.task.name}, seed {member.seed}"
+                raise TrainingError(
+                    f"{name} is {value} after {self.update} updates ({who}, learning rate "
+                    f"{member.learning_rate:g}); the last checkpoint is kept. Try a smaller "
+                    "learning rate"
+                )
+
+    def _has_plateaued(self, number: int) -> bool:
+        waits = self.config.validation.patience * self.config.validation.every
+        return waits > 0 and self.update - self.kept[number].update >= waits
+
+    def play(self) -> tuple[Steps, tuple[NDArray[Any], NDArray[Any]]]:
+        """One rollout, and the returns and endings of the episodes that ended in it.
+
+        On a GPU the rollout is overwritten by the next.
+        """
+        ppo = self.config.ppo
+        draws = torch.from_numpy(draw_units(self._choices, ppo.steps)).to(self.device)
+        with exact(self._where):
+            parts, worth, ending = self._play(draws.view(ppo.steps, len(self.members), ppo.actors))
+        return Steps(*parts), (worth.cpu().numpy(), ending.cpu().numpy())
+
+    @torch.no_grad()
+    def _play_with(self, draws: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
+        ppo, flat, views = self.config.ppo, self.learner.flat, self._views
+        rows: list[tuple[Tensor, ...]] = []
+        for numbers in draws:
+            seen, mode = views.look().clone(), views.mode().clone()
+            logits, values = self._network(flat, seen, mode)
+            choices = choose(logits, numbers)
+            chances = pick(torch.log_softmax(logits, dim=-1), choices)
+            views.take(choices)
+            told = (views.gather(name) for name in ("rewards", "ending", "worth"))
+            rows.append((seen, mode, choices, chances, values, *told))
+        seen, mode, choices, chances, values, rewards, ending, worth = (
+            torch.stack(column, dim=1) for column in zip(*rows, strict=True)
+        )
+        _, last = self._network(flat, views.look(), views.mode())
+        rewards = (rewards - ppo.step_cost).to(values.dtype)
+        advantages = advantages_of(rewards, values, ending != 0, last, ppo.discount, ppo.trace)
+        whole = [seen, mode, choices, chances, values, advantages, advantages + values]
+        seen, mode, choices, chances, values, advantages, returns = (
+            part.flatten(1, 2) for part in whole
+        )
+        parts = [seen, mode, choices, chances, values, normalise(advantages), returns]
+        return parts, worth, ending
+
+    def _play_trials(self) -> Views:
+        """Fresh episodes with drawn choices, all played to their ends."""
+        count, number = self.config.validation.episodes, self.update
+        starts = self._streams(Purpose.VALIDATION, _STARTS, number, worlds=count)
+        streams = self._streams(Purpose.VALIDATION, _CHOICES, number, worlds=count)
+        if self._trials is None:
+            self._trials = self._begin(starts, restarts=False)
+            self._try = Replayed(self._try_with, self._trials.changed, self._where)
+        first = 0
+        for batch in self._trials.batches:
+            batch.restart(starts[first : first + len(batch)])
+            first += len(batch)
+        while not bool(self._trials.gather("ending").all()):
+            ahead = torch.from_numpy(draw_units(streams, _AHEAD)).to(self.device)
+            with exact(self._where):
+                self._try(ahead.view(_AHEAD, len(self.members), count))
+        return self._trials
+
+    @torch.no_grad()
+    def _try_with(self, draws: Tensor) -> None:
+        assert self._trials is not None
+        for numbers in draws:
+            logits, _ = self._network(self.learner.flat, self._trials.look(), self._trials.mode())
+            self._trials.take(choose(logits, numbers))
+
+    def _validate(
+        self, told: NDArray[np.float32], episodes: tuple[NDArray[Any], NDArray[Any]]
+    ) -> list[dict[str, Any]]:
+        """Fresh episodes with drawn choices; transitions that did as well as any are kept."""
+        count = self.config.validation.episodes
+        batches = self._play_trials().batches
+        parts = [outcomes(batch) for batch in batches]
+        returns, programs, actions, ended = (
+            np.concatenate(column).reshape(len(self.members), count)
+            for column in zip(*parts, strict=True)
+        )
+        worth, ending = episodes
+        records = []
+        for index in range(len(self.members)):
+            self._keep(index, float(returns[index].mean()), has_ended=bool(ended[index].any()))
+            over = ending[index] != 0
+            records.append(
+                {
+                    "update": self.update,
+                    "steps": self.update * self.config.ppo.rollout,
+                    "return": float(returns[index].mean()),
+                    "best": self.kept[index].score,
+                    "programs": float(programs[index].mean()),
+                    "actions": float(actions[index].mean()),
+                    "ended": int(ended[index].sum()),
+                    "training_return": float(worth[index][over].mean()) if over.any() else None,
+                    "training_ended": int((ending[index] == BY_CHOICE).sum()),
+                    **_finite(told[index]),
+                }
+            )
+        return records
+
+    def _keep(self, index: int, score: float, *, has_ended: bool) -> None:
+        kept = self.kept[index]
+        if self.finished_at[index] is not None:
+            return
+        if score < (0.0 if kept.score is None else kept.score):
+            return
+        if not has_ended and self.config.validation.needs_end:
+            return
+        # An equal score replaces what is kept, but is no progress: a plateau stays one.
+        update = kept.update if kept.score == score else self.update
+        row = self.learner.flat[index].detach().cpu().numpy().copy()
+        self.kept[index] = Kept(score, update, row)
+
+    def machine(self, index: int, provenance: dict[str, Any]) -> ProgramMachine:
+        """A member's best machine; if none was good enough, the latest."""
+        member, kept = self.members[index], self.kept[index]
+        row = kept.row
+        if row is None:
+            row = self.learner.flat[index].detach().cpu().numpy()
+        setting = member.setting
+        arrays = self.shape.cut(row, len(member.modes))
+        transition = NetworkTransition(
+            self.config.network, (setting.height, setting.width), len(member.modes), arrays
+        )
+        return ProgramMachine(
+            task=setting.task.name,
+            modes=member.modes,
+            transition=transition,
+            variant=setting.variant,
+            options={name: str(value) for name, value in setting.options.items()},
+            size=(setting.height, setting.width),
+            episode=self.config.episode,
+            provenance=provenance,
+        )
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Everything a checkpoint needs."""
+        arrays = self.learner.to_arrays()
+        arrays |= {"choices": self._choices, "orders": self._orders}
+        for number, batch in enumerate(self._views.batches):
+            worlds = batch.worlds.to("cpu")
+            names = ("cells", "pose", "memory", "stream")
+            state = zip(names, worlds.arrays, strict=True)
+            arrays |= {f"worlds{number}.{name}": np.array(array) for name, array in state}
+            arrays |= {
+                f"episodes{number}.{name}": np.array(to_host(getattr(batch, name)))
+                for name in ("mode", "taken")
+            }
+        for number, kept in enumerate(self.kept):
+            if kept.row is not None:
+                arrays[f"kept{number}"] = kept.row
+        scores = [[kept.score, kept.update] for kept in self.kept]
+        counts = {"update": self.update, "count": self.learner.count}
+        states = {"finished_at": self.finished_at, "diverged": self.diverged}
+        return arrays, {**counts, "kept": scores, **states}
+
+    def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self.learner.restore(arrays, int(values["count"]))
+        self.update, self.finished_at = int(values["update"]), list(values["finished_at"])
+        self.diverged = list(values["diverged"])
+        self._choices, self._orders = np.array(arrays["choices"]), np.array(arrays["orders"])
+        for number, batch in enumerate(self._views.batches):
+            names = ("cells", "pose", "memory", "stream")
+            for name, array in zip(names, batch.worlds.arrays, strict=True):
+                fill(array, arrays[f"worlds{number}.{name}"])
+            for name in ("mode", "taken"):
+                fill(getattr(batch, name), arrays[f"episodes{number}.{name}"])
+        for number, (score, update) in enumerate(values["kept"]):
+            self.kept[number] = Kept(score, update, arrays.get(f"kept{number}"))
+
+
+def _finite(told: NDArray[np.float32]) -> dict[str, float | None]:
+    """The statistics by name; None for what is no number, which JSON could not hold."""
+    pairs = zip(STATISTICS, told, strict=True)
+    return {name: float(value) if np.isfinite(value) else None for name, value in pairs}

@@ -1,0 +1,225 @@
+"""What a machine is worth: episodes on many worlds at once, sampled or exact."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import fsum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.core.cuda import to_host
+from pomp.core.errors import ConfigError
+from pomp.core.streams import Purpose, draw_units, open_streams
+from pomp.engine.lanes import BY_CHOICE
+from pomp.engine.starts import draw_starts, enumerate_starts
+from pomp.karel.world import WorldBatch
+from pomp.machine.episodes import Episodes
+from pomp.machine.policy import ProgramMachine
+from pomp.tasks.task import Setting
+
+EPISODES = {"Karel": 32, "KarelHard": 32, "KarelLong": 100}
+"""How many an evaluation has, unless told otherwise."""
+
+VALIDATION_EPISODES = 200
+
+Watch = Callable[[int, int], None]
+"""Told how many steps were taken, and how many episodes are over."""
+
+_RESAMPLES = 2000  # of the bootstrap
+_AHEAD = 64  # draws made at once
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Episodes of a machine.
+
+    Attributes:
+        setting: the task, scale included.
+        returns: `[N]` float64.
+        programs: `[N]` modes that ran (an end counts as one step, but runs none).
+        actions: `[N]` primitive actions.
+        ended: `[N]` bool: the machine chose to end; else it was stopped at its limit.
+        paths: `[N, T]` int16: what was chosen, step by step; -1 behind the end.
+        weights: `[N]` probabilities of the starts, or None: all alike.
+    """
+
+    setting: Setting
+    returns: NDArray[np.float64]
+    programs: NDArray[np.int64]
+    actions: NDArray[np.int64]
+    ended: NDArray[np.bool_]
+    paths: NDArray[np.int16]
+    weights: NDArray[np.float64] | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean return; over exact starts, the expected one."""
+        if self.weights is None:
+            return fsum(self.returns) / len(self.returns)
+        return fsum(self.returns * self.weights)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the returns."""
+        return float(np.sqrt(np.average((self.returns - self.mean) ** 2, weights=self.weights)))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % bootstrap interval of the mean; of exact returns, the mean twice."""
+        if self.weights is not None:
+            return self.mean, self.mean
+        return bootstrap(self.returns)
+
+    def transitions(self, modes: int) -> NDArray[np.int64]:
+        """`[K + 1, K + 1]`: how often a choice (column) came after a mode (row, first: start)."""
+        before = np.concatenate([np.full((len(self.paths), 1), -1), self.paths[:, :-1]], axis=1)
+        counts = np.zeros((modes + 1, modes + 1), np.int64)
+        happened = self.paths >= 0
+        np.add.at(counts, (before[happened] + 1, self.paths[happened]), 1)
+        return counts
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        ceiling = self.setting.task.ceiling
+        return {
+            "mean": self.mean,
+            "std": self.std,
+            "interval": list(self.interval),
+            "returns": self.returns.tolist(),
+            "episodes": len(self.returns),
+            "ceiling": ceiling,
+            "fraction": self.mean / ceiling,
+            "programs": float(np.average(self.programs, weights=self.weights)),
+            "actions": float(np.average(self.actions, weights=self.weights)),
+            "endings": {
+                "by choice": int(self.ended.sum()),
+                "at the limit": int((~self.ended).sum()),
+            },
+        }
+
+
+def bootstrap(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
+    """95 % bootstrap interval of a mean."""
+    found = np.asarray(values, np.float64)
+    streams = open_streams(Purpose.EVALUATION, 0, 2, worlds=_RESAMPLES)
+    rows = (draw_units(streams, len(found)) * len(found)).astype(np.int64)
+    low, high = np.quantile(found[rows].mean(axis=0), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def evaluate(
+    machine: ProgramMachine,
+    *,
+    episodes: int | None = None,
+    seed: int = 0,
+    scale: int = 1,
+    greedy: bool = False,
+    device: str = "cpu",
+    watch: Watch | None = None,
+) -> Evaluation:
+    """Play episodes from starts that are drawn for evaluation alone.
+
+    Args:
+        machine: which.
+        episodes: how many; None: as the paper's tables have.
+        seed: of the starts and the choices.
+        scale: how much longer the task is than it was in training.
+        greedy: take the likeliest choice instead of drawing one.
+        device: cpu or cuda.
+        watch: told of every step.
+    """
+    setting = machine.configure(scale)
+    count = EPISODES.get(setting.task.suite, 100) if episodes is None else episodes
+    worlds = draw_starts(setting, count, seed, device=device)
+    draws = None if greedy else open_streams(Purpose.EVALUATION, seed, 1, worlds=count)
+    return play(machine, setting, worlds, draws, watch)
+
+
+def validate(machine: ProgramMachine) -> float:
+    """What decides between machines of a task: the mean of episodes that are no evaluation's."""
+    setting = machine.configure()
+    worlds = draw_starts(setting, VALIDATION_EPISODES, 0, Purpose.VALIDATION)
+    draws = open_streams(Purpose.VALIDATION, 0, 1, worlds=VALIDATION_EPISODES)
+    return play(machine, setting, worlds, draws).mean
+
+
+def evaluate_exactly(machine: ProgramMachine, *, scale: int = 1) -> Evaluation:
+    """The expected return over all starts, where nothing else is random.
+
+    Raises:
+        ConfigError: starts cannot be listed, or the task draws at random.
+    """
+    setting = machine.configure(scale)
+    worlds, starts = enumerate_starts(setting)
+    weights = np.array([float(start.probability) for start in starts])
+    return play_exactly(machine, setting, worlds, weights)
+
+
+def play_exactly(
+    machine: ProgramMachine, setting: Setting, worlds: WorldBatch, weights: NDArray[np.float64]
+) -> Evaluation:
+    """One episode in every world, in place, with the likeliest choices.
+
+    Args:
+        machine: which.
+        setting: its task.
+        worlds: every start.
+        weights: `[B]` the probability of each.
+
+    Raises:
+        ConfigError: the task draws at random.
+    """
+    before = worlds.stream.copy()
+    found = play(machine, setting, worlds, None)
+    if (worlds.stream != before).any():
+        raise ConfigError(
+            f"{setting.task.name} draws at random while this machine runs, so no list of starts "
+            "gives an exact return; leave out --exact"
+        )
+    return replace(found, weights=weights)
+
+
+def play(
+    machine: ProgramMachine,
+    setting: Setting,
+    worlds: WorldBatch,
+    streams: NDArray[np.uint64] | None,
+    watch: Watch | None = None,
+) -> Evaluation:
+    """One episode in every world, in place; without streams the likeliest choices are taken."""
+    running, steps = machine.episodes(setting, worlds), list[NDArray[np.int16]]()
+    for chosen in choose_steps(machine, running, streams):
+        steps.append(chosen)
+        if watch:
+            watch(len(steps), int((chosen < 0).sum()))
+    return conclude(running, steps)
+
+
+def choose_steps(
+    machine: ProgramMachine, running: Episodes, streams: NDArray[np.uint64] | None
+) -> Iterator[NDArray[np.int16]]:
+    """Play to the end: what is chosen, `[B]`, -1 where all is over, each told before it happens."""
+    choose = machine.transition.chooser(running)
+    ahead, place = np.empty((0, len(running))), 0
+    while not (is_over := to_host(running.ending) != 0).all():
+        if streams is not None and place == len(ahead):
+            ahead, place = draw_units(streams, _AHEAD), 0
+        choices = choose(None if streams is None else ahead[place])
+        yield np.where(is_over, -1, to_host(choices)).astype(np.int16)
+        running.step(choices)
+        place += 1
+
+
+def conclude(running: Episodes, steps: Sequence[NDArray[np.int16]]) -> Evaluation:
+    """What ended episodes were worth, given what was chosen in them."""
+    returns, programs, actions, ended = outcomes(running)
+    return Evaluation(running.setting, returns, programs, actions, ended, np.stack(steps, axis=1))
+
+
+def outcomes(batch: Episodes) -> tuple[NDArray[Any], ...]:
+    """Returns, programs run, actions, and whether the end was chosen, of ended episodes."""
+    ended = to_host(batch.ending) == BY_CHOICE
+    programs = to_host(batch.taken).astype(np.int64) - ended
+    actions = batch.worlds.to("cpu").actions.astype(np.int64)
+    return np.array(to_host(batch.worth)), programs, actions, ended

@@ -1,0 +1,95 @@
+"""Cross-entropy beam search, as ask and tell: the elites themselves are varied, not their mean."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.core.streams import branch, draw_normal
+from pomp.modes.cem import Arrays
+from pomp.modes.config import BeamConfig
+
+_NOISE, _PARENTS = range(2)  # what an iteration draws
+
+
+class BeamRun:
+    """One search with restarts, until its candidates are spent or the task is solved.
+
+    Attributes:
+        iteration: the population that is asked for next, from 1.
+        is_finished: no more is asked for.
+        best: `[Z]` float32, the best candidate so far.
+        best_score: its score, and `best_plain` the same without diversity.
+    """
+
+    def __init__(self, config: BeamConfig, stream: np.uint64, dimensions: int) -> None:
+        self.config, self.stream = config, np.atleast_1d(stream)
+        self.iteration, self.is_finished, self.spent = 1, False, 0
+        self.best = np.zeros(dimensions, np.float32)
+        self.best_score = self.best_plain = -np.inf
+        self.elites = np.empty((0, dimensions), np.float32)
+        self.elite_mean, self.failures = -np.inf, 0
+
+    @property
+    def proposals(self) -> int:
+        """Rows of `ask` that are candidates: all of them."""
+        return self.config.population
+
+    @property
+    def share(self) -> float:
+        """How much of its candidates is spent, from 0 to 1."""
+        return self.spent / self.config.candidates
+
+    def ask(self) -> NDArray[np.float32]:
+        """`[n, Z]`: the neighbours of random elites, or a fresh start."""
+        n = self.config.population
+        here = branch(self.stream, self.iteration)
+        noise = draw_normal(branch(branch(here, _NOISE), np.arange(n)), len(self.best))
+        if not len(self.elites):
+            return noise
+        draws = branch(branch(here, _PARENTS), np.arange(n))
+        parents = (draws >> np.uint64(32)) % np.uint64(len(self.elites))
+        return self.elites[parents.astype(np.int64)] + np.float32(self.config.sigma) * noise
+
+    def tell(
+        self,
+        latents: NDArray[np.float32],
+        scores: NDArray[np.float64],
+        plain: NDArray[np.float64],
+        ties: NDArray[np.uint8],
+    ) -> slice:
+        """Take the scores of what was asked for; returns the rows that counted."""
+        counted = min(len(latents), self.config.candidates - self.spent)
+        scores = scores[:counted]
+        order = np.argsort(-scores, kind="stable")[: self.config.elites]
+        top = int(order[0])
+        if scores[top] > self.best_score:
+            self.best, self.best_score = latents[top], float(scores[top])
+            self.best_plain = float(plain[top])
+        mean = float(scores[order].mean())
+        if mean > self.elite_mean:
+            self.elite_mean, self.failures = mean, 0
+        else:
+            self.failures += 1
+        self.elites = latents[order]
+        if self.failures >= self.config.patience:
+            self.elites = self.elites[:0]
+            self.elite_mean, self.failures = -np.inf, 0
+        self.spent += counted
+        is_solved = self.best_plain >= self.config.solved_score
+        self.is_finished = is_solved or self.spent >= self.config.candidates
+        self.iteration += 1
+        return slice(0, counted)
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """What a run must remember to go on."""
+        names = ("iteration", "best_score", "best_plain", "elite_mean", "failures", "spent")
+        return {"best": self.best, "elites": self.elites}, {
+            name: getattr(self, name) for name in names
+        }
+
+    def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
+        """Go on where `to_arrays` was called."""
+        self.best, self.elites = arrays["best"], arrays["elites"]
+        for name, value in values.items():
+            setattr(self, name, value)

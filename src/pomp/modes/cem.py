@@ -1,0 +1,209 @@
+"""The cross-entropy method, as ask and tell. It knows vectors and scores, no programs.
+
+A centre is scored together with the population drawn around it, so that one batch serves both: its
+score decides nothing but what is kept and when to stop.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.core.compiling import kernel
+from pomp.core.streams import branch, draw_normal
+from pomp.modes.config import CemConfig
+
+Arrays = dict[str, NDArray[Any]]
+
+_SOLVED_WINDOW = 10  # of LEAPS's stop rule
+_NO_ITERATION = 0  # draws of the first centre
+
+
+class CemRun:
+    """One search; a function of its config and its stream alone.
+
+    Attributes:
+        iteration: the population that is asked for next, from 1.
+        is_finished: no more is asked for.
+        centre: `[Z]` float32, the mean around which the next population is drawn.
+        best: `[Z]` float32, the vector that is kept.
+        best_score: its score, and `best_plain` the same without diversity.
+    """
+
+    def __init__(self, config: CemConfig, stream: np.uint64, dimensions: int) -> None:
+        self.config, self.stream = config, stream
+        self.iteration, self.is_finished = 1, False
+        self.centre = _first_centre(config, stream, dimensions)
+        self.best, self.best_score, self.best_plain = self.centre, -np.inf, -np.inf
+        self.has_best = False  # a centre above 0, or any if the last one is kept
+        longest = config.window if config.stop == "converged" else _SOLVED_WINDOW
+        self._recent = np.empty(0) if config.stop == "never" else np.full(longest, np.nan)
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the population that is asked for next."""
+        return sigma_at(self.config, self.iteration)
+
+    @property
+    def proposals(self) -> int:
+        """Rows of `ask` that are candidates; the centre behind them is none."""
+        return self.config.population
+
+    @property
+    def share(self) -> float:
+        """How much of its candidates is spent, from 0 to 1."""
+        return self.iteration / (self.config.iterations + 1)
+
+    def ask(self) -> NDArray[np.float32]:
+        """`[n + 1, Z]`: a population, and behind it the centre it is drawn around."""
+        latents = np.empty((self.config.rows, len(self.centre)), np.float32)
+        latents[-1] = self.centre
+        latents[:-1] = draw_normal(self._streams(), len(self.centre))
+        latents[:-1] *= np.float32(self.sigma)
+        latents[:-1] += self.centre
+        return latents
+
+    def _streams(self) -> NDArray[np.uint64]:
+        population = np.arange(self.config.population)
+        return branch(branch(np.atleast_1d(self.stream), self.iteration), population)
+
+    def tell(
+        self,
+        latents: NDArray[np.float32],
+        scores: NDArray[np.float64],
+        plain: NDArray[np.float64],
+        ties: NDArray[np.uint8],
+    ) -> slice:
+        """Take the scores of what was asked for.
+
+        Args:
+            latents: what `ask` returned.
+            scores: `[n + 1]`.
+            plain: `[n + 1]`: the scores without diversity.
+            ties: `[n + 1, L]`: rows that decide between equal scores, the later in order first.
+
+        Returns:
+            The rows that counted: the first centre is no result, and the population drawn around a
+            last one is not looked at.
+        """
+        n = self.config.population
+        if self.iteration > 1:
+            self._judge_centre(latents[n], float(scores[n]), float(plain[n]))
+            if self._should_stop():
+                self.is_finished = True
+                return slice(n, n + 1)
+        if self.config.keep == "candidate":
+            self._keep_candidate(latents, scores[:n], plain)
+        self.centre = self._reduce(latents, scores, ties)
+        self.iteration += 1
+        return slice(0, n if self.iteration == 2 else n + 1)
+
+    def _judge_centre(self, centre: NDArray[np.float32], score: float, plain: float) -> None:
+        if self._beats(score) or self.config.keep == "last":
+            self._keep(centre, score, plain)
+        elif not self.has_best:  # the last centre, for want of a better one
+            self.best, self.best_score, self.best_plain = centre, score, plain
+        if len(self._recent):
+            self._recent = np.append(self._recent[1:], plain)
+
+    def _keep_candidate(
+        self, latents: NDArray[np.float32], scores: NDArray[np.float64], plain: NDArray[np.float64]
+    ) -> None:
+        top = int(np.argmax(scores))
+        if self._beats(float(scores[top])):
+            self._keep(latents[top], float(scores[top]), float(plain[top]))
+
+    def _beats(self, score: float) -> bool:
+        return score > (self.best_score if self.has_best else 0.0)
+
+    def _keep(self, latent: NDArray[np.float32], score: float, plain: float) -> None:
+        self.best, self.best_score, self.best_plain, self.has_best = latent, score, plain, True
+
+    def _should_stop(self) -> bool:
+        config, done = self.config, self.iteration - 1
+        if done >= config.iterations:
+            return True
+        if config.stop == "converged":
+            return done >= config.window and float(self._recent.std()) <= config.tolerance
+        if config.stop == "solved":
+            lowest = min(float(self._recent.mean()), float(self._recent[-1]))
+            return lowest >= config.solved_score  # NaN, and so not yet, before the tenth
+        return False
+
+    def _reduce(
+        self, latents: NDArray[np.float32], scores: NDArray[np.float64], ties: NDArray[np.uint8]
+    ) -> NDArray[np.float32]:
+        elites = np.empty(self.config.elites, np.int64)
+        _choose_elites(scores, ties, self.config.population, elites)
+        weights = scores[elites]
+        if self.config.reduce == "mean":
+            weights = np.full(len(elites), 1.0 / len(elites))
+        else:
+            weights = weights / (weights.sum() + 1e-5)
+        centre = (weights[:, None] * latents[elites].astype(np.float64)).sum(axis=0)
+        return centre.astype(np.float32) if np.isfinite(centre).all() else self.centre
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """What a run must remember to go on."""
+        arrays = {"centre": self.centre, "best": self.best, "recent": self._recent}
+        names = ("iteration", "best_score", "best_plain", "has_best")
+        return arrays, {name: getattr(self, name) for name in names}
+
+    def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
+        """Go on where `to_arrays` was called."""
+        self.centre, self.best, self._recent = (
+            arrays[name] for name in ("centre", "best", "recent")
+        )
+        for name, value in values.items():
+            setattr(self, name, value)
+
+
+def sigma_at(config: CemConfig, iteration: int) -> float:
+    """Sigma of an iteration, from 1: the first two have the whole of it."""
+    if not config.decay:
+        return config.sigma
+    steps = min(max(iteration - 2, 0), config.decay_iterations)
+    return config.sigma * (config.final_sigma / config.sigma) ** (steps / config.decay_iterations)
+
+
+def _first_centre(config: CemConfig, stream: np.uint64, dimensions: int) -> NDArray[np.float32]:
+    fixed = {"ones": 0.01, "paper_ones": 1.0}
+    if config.init in fixed:
+        return np.full(dimensions, fixed[config.init], np.float32)
+    scales = {"normal": 1.0, "tiny_normal": 0.1, "paper_normal": config.sigma}
+    scale = scales.get(config.init, 0.1 * config.sigma)
+    centre = draw_normal(branch(np.atleast_1d(stream), _NO_ITERATION), dimensions)
+    return np.float32(scale) * centre[0]
+
+
+@kernel
+def _choose_elites(scores, ties, n, elites):
+    """The rows with the largest (score, tie row) among the first n; equals: the first of them.
+
+    Args:
+        scores: `[N]` float64, read.
+        ties: `[N, L]` uint8, read.
+        n: rows looked at.
+        elites: `[E]` int64, written, best first; E is at most n.
+    """
+    found = 0
+    for row in range(n):
+        place = found
+        while place > 0:
+            other = elites[place - 1]
+            if scores[row] < scores[other]:
+                break
+            if scores[row] == scores[other]:
+                order = 0
+                for column in range(ties.shape[1]):
+                    if ties[row, column] != ties[other, column]:
+                        order = 1 if ties[row, column] > ties[other, column] else -1
+                        break
+                if order <= 0:
+                    break
+            place -= 1
+        if place < len(elites):
+            for behind in range(min(found, len(elites) - 1), place, -1):
+                elites[behind] = elites[behind - 1]
+            elites[place] = row
+            found = min(found + 1, len(elites))

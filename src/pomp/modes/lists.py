@@ -1,0 +1,65 @@
+"""Compatibility: random lists of programs in which a candidate is tried with the modes so far."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.core.compiling import kernel
+from pomp.core.streams import below, branch
+from pomp.engine.units import CANDIDATE
+from pomp.modes.config import LeastList
+
+LONGEST = 512
+"""A longer list is drawn again; even with twelve modes one in 1e16 is."""
+
+
+def least_length(rule: LeastList, modes: int) -> int:
+    """The shortest list allowed while so many modes are fixed."""
+    return 10 if rule == "ten" else modes * modes
+
+
+def draw_lists(modes: int, least: int, stream: np.uint64) -> NDArray[np.int32]:
+    """Draw `2 ** modes` lists of mode numbers and `CANDIDATE`.
+
+    A list goes on until the candidate comes up, then until an end comes up, which is as likely as
+    any program; shorter lists than `least` are drawn again.
+
+    Args:
+        modes: how many are fixed.
+        least: programs in the shortest list.
+        stream: what the draws depend on.
+
+    Returns:
+        `[2 ** modes, M]` int32, -1 behind the last.
+    """
+    count = 2**modes
+    lists = np.full((count, LONGEST), -1, np.int32)
+    _draw(branch(np.atleast_1d(stream), np.arange(count)), modes, least, lists)
+    longest = int((lists != -1).sum(axis=1).max())
+    return np.ascontiguousarray(lists[:, :longest])
+
+
+ONE_EXECUTION = np.array([[CANDIDATE]], np.int32)
+"""The list of a search without compatibility."""
+
+
+@kernel
+def _draw(streams, modes, least, lists):
+    """Fill the rows of `lists`, which are -1 all over."""
+    end, candidate = modes + 1, modes
+    for row in range(len(lists)):
+        stream = streams[row : row + 1]
+        length = 0
+        while length < max(least, 1):  # too short, or over long: draw again
+            for place in range(length):
+                lists[row, place] = -1
+            length, has_candidate = 0, False
+            while length <= lists.shape[1]:
+                drawn = below(stream, modes + 2 if has_candidate else modes + 1)
+                if drawn == end:
+                    break
+                has_candidate = has_candidate or drawn == candidate
+                if length < lists.shape[1]:
+                    lists[row, length] = CANDIDATE if drawn == candidate else drawn
+                length += 1
+            if length > lists.shape[1]:
+                length = 0

@@ -1,0 +1,1 @@
+"""A machine watched step by step in a terminal."""

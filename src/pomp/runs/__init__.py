@@ -1,0 +1,1 @@
+"""Work that takes minutes: resumable runs, their folders, and what they report."""

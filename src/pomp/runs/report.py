@@ -1,0 +1,156 @@
+"""A finished search in numbers: what its programs return on starts it has never seen."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pomp.core.errors import ConfigError, DataFileError, PompError
+from pomp.core.streams import Purpose
+from pomp.dsl.bytecode import compile_programs
+from pomp.engine.rollout import run_launches
+from pomp.engine.rollout_cuda import LaunchPad
+from pomp.engine.starts import draw_starts
+from pomp.engine.units import Launch, Units
+from pomp.modes.jobs import RunRecord
+from pomp.modes.lists import ONE_EXECUTION
+from pomp.modes.methods import SEVERAL
+from pomp.runs.folder import read_config
+from pomp.runs.published import published
+from pomp.runs.search_folder import find_jobs, read_modes, read_records
+from pomp.tasks.catalog import find_task
+from pomp.tasks.task import Setting
+
+EVALUATION_STARTS = 32
+
+
+def report(folders: Sequence[Path], starts: int = EVALUATION_STARTS) -> dict[str, Any]:
+    """Evaluate what the jobs of searches with one method have found.
+
+    A job's `return` is that of its first mode, chosen on search states; `best_of_runs` is the
+    largest among all its runs, chosen by looking, which is the paper's way. Programs are executed
+    as a search without lists does it.
+
+    Args:
+        folders: of the searches.
+        starts: evaluation starts.
+
+    Raises:
+        DataFileError: there is no finished search.
+        ConfigError: the methods differ, or a job comes twice.
+    """
+    found = [_evaluate(job, starts) for folder in folders for job in find_jobs(folder)]
+    methods = {job.pop("method") for job in found}
+    if len(methods) != 1:
+        raise ConfigError(f"searches of one method are reported at a time, got {sorted(methods)}")
+    [method] = methods
+    keys = [(job["task"], job["seed"]) for job in found]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise ConfigError(f"{twice[0][0]}, seed {twice[0][1]}, is in two of the searches")
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    for job in sorted(found, key=lambda job: int(job["seed"])):
+        tasks.setdefault(job.pop("task"), []).append(job)
+    return {
+        "method": method,
+        "starts": starts,
+        "tasks": {
+            task: {
+                **_summary([job["return"] for job in jobs]),
+                "best_of_runs": _summary([job["best_of_runs"] for job in jobs]),
+                "published": None if method in SEVERAL else published(method, task),
+                "jobs": jobs,
+            }
+            for task, jobs in sorted(tasks.items())
+        },
+    }
+
+
+def _summary(values: list[float]) -> dict[str, float]:
+    return {"mean": float(np.mean(values)), "std": float(np.std(values))}
+
+
+def _evaluate(folder: Path, starts: int) -> dict[str, Any]:
+    config, found, records = read_config(folder), read_modes(folder), read_records(folder)
+    try:
+        setting = find_task(config["task"]).configure(config["variant"], config["options"])
+        return _evaluate_job(setting, config["score"], found, records, starts)
+    except (KeyError, ValueError, TypeError) as error:
+        if isinstance(error, PompError):
+            raise
+        raise DataFileError(
+            f"the files in '{folder}' are damaged, or of another version"
+        ) from error
+
+
+def _evaluate_job(
+    setting: Setting, score: dict[str, Any], found: dict[str, Any], records: list[RunRecord],
+    starts: int,
+) -> dict[str, Any]:  # fmt: skip
+    texts = [mode["program"] for mode in found["modes"]]
+    returns = evaluate_programs(
+        setting, [*texts, *(record.program for record in records)], score, starts
+    )
+    modes = [
+        {"program": mode["program"], "score": mode["score"], "return": value}
+        for mode, value in zip(found["modes"], returns, strict=False)
+    ]
+    totals = ("iterations", "candidates", "executions", "actions")
+    return {
+        "task": found["task"],
+        "method": found["method"],
+        "seed": found["seed"],
+        "return": returns[0],
+        "best_of_runs": max(returns[len(texts) :]),
+        "search_return": found["modes"][0]["return"],
+        "runs": len(records),
+        **{name: sum(getattr(record, name) for record in records) for name in totals},
+        "modes": modes,
+    }
+
+
+def evaluate_programs(
+    setting: Setting, texts: list[str], score: dict[str, Any], starts: int
+) -> list[float]:
+    """Mean returns of programs on evaluation starts; what does not parse returns 0.
+
+    Args:
+        setting: the task.
+        texts: the programs.
+        score: cap, rounds and patience, as in a search's config.
+        starts: how many.
+    """
+    worlds = draw_starts(setting, starts, 0, Purpose.EVALUATION)
+    valid = [text for text in dict.fromkeys(texts) if _parses(text)]
+    if not valid:
+        return [0.0] * len(texts)
+    table = np.zeros((len(valid), 3), np.int32)
+    table[:, 1] = np.arange(len(valid))
+    patience = score["patience"] if score["rounds"] > 1 else 0
+    units = Units(ONE_EXECUTION, table, starts, rounds=score["rounds"], patience=patience)
+    launch = Launch(setting, compile_programs(valid), units, worlds, score["cap"])
+    [(returns, _)] = run_launches([launch], LaunchPad())
+    means = dict(zip(valid, returns.mean(axis=1).tolist(), strict=True))
+    return [means.get(text, 0.0) for text in texts]
+
+
+def _parses(text: str) -> bool:
+    try:
+        compile_programs([text])
+    except PompError:
+        return False
+    return True
+
+
+def modes_of_results(path: Path) -> dict[tuple[str, int], tuple[str, ...]] | None:
+    """The modes in a file of results, by task and seed; None if it is no such file."""
+    try:
+        tasks = json.loads(path.read_text())["tasks"]
+        return {
+            (task, job["seed"]): tuple(mode["program"] for mode in job["modes"])
+            for task, row in tasks.items()
+            for job in row["jobs"]
+        }
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None

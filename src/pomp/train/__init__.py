@@ -1,1 +1,0 @@
-"""Trainings: all stages of a machine, in a folder that can be resumed."""
