@@ -9,7 +9,7 @@ task, `POMP_CACHE_DIR=$(mktemp -d) NUMBA_BOUNDSCHECK=1 pomp run ...` does.
 from fractions import Fraction
 
 from pomp.core.compiling import scalar
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     DONE,
     EAST,
     HEIGHT,
@@ -24,31 +24,31 @@ from pomp.karel.rules import (
 )  # fmt: skip
 from pomp.karel.world import Map
 from pomp.tasks import layouts
-from pomp.tasks.task import Rules, Start, Task
+from pomp.tasks.task import Constants, Start, Task
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """An empty room with markers along the bottom row; the agent at its left end."""
-    layouts.wall_in(cells, rules)
-    layouts.fill(cells, rules, rules[HEIGHT] - 2, 1, 1, rules[WIDTH] - 2, 1)
-    return pose_at(rules[HEIGHT] - 2, 1, rules[WIDTH], EAST)
+    layouts.wall_in(cells, constants)
+    layouts.fill(cells, constants, constants[HEIGHT] - 2, 1, 1, constants[WIDTH] - 2, 1)
+    return pose_at(constants[HEIGHT] - 2, 1, constants[WIDTH], EAST)
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """Every marker is to be picked."""
     memory[UNIT] = layouts.count_marked(cells)
     return memory[UNIT] > 0
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """Each picked marker pays its share; putting one back takes it away again."""
     if is_moving(action):
-        return travel(cells, rules, pose, action)
+        return travel(cells, constants, pose, action)
     if not memory[DONE]:
-        memory[SCORE] -= handle(cells, rules, pose, action)
+        memory[SCORE] -= handle(cells, constants, pose, action)
         memory[DONE] = memory[SCORE] == memory[UNIT]
     return pose
 
@@ -65,11 +65,11 @@ LAWN = Task(
     summary="mow the bottom row",
     size=(6, 10),
     ceiling=1.0,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="at least one marker",
-    rules=lambda setting: Rules(),
+    constants=lambda setting: Constants(),
     wrong_size=layouts.any_size,
     starts=_starts,
 )

@@ -22,7 +22,7 @@ from pomp.machine.evaluation import evaluate
 from pomp.machine.network import Shape, draw_weights
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import DecisionList, NetworkTransition, Rule
-from pomp.play.story import FASTEST, SLOWEST, Acting, Story, View, Watching, lay_out
+from pomp.play.story import FASTEST, SLOWEST, Acting, Story, View, Watching, numbered_lines
 
 SWEEP = "DEF run m( pickMarker WHILE c( frontIsClear c) w( move pickMarker w) m)"
 TURN = "DEF run m( turnLeft IF c( frontIsClear c) i( move i) turnLeft m)"
@@ -89,7 +89,7 @@ def test_a_story_ends_as_the_evaluation_of_the_same_episode(settings, greedy):
 def test_every_action_is_told_with_its_line_its_reward_and_the_return():
     start, *moments = Story(machine(), machine().configure())
     assert (start.action, start.mode, start.worth) == (None, None, 0.0)
-    programs = [lay_out(mode)[0] for mode in machine().modes]
+    programs = [numbered_lines(mode)[0] for mode in machine().modes]
     acted = [moment for moment in moments if moment.action]
     assert [moment.actions for moment in acted] == list(range(1, len(acted) + 1))
     for before, moment in zip([start, *acted], acted, strict=False):

@@ -17,7 +17,7 @@ from pomp.embedding.decoder import squash
 from pomp.embedding.evaluate import compare_tokens, evaluate, imitate
 from pomp.embedding.model import NO_OP, EmbeddingModel, initialise
 from pomp.embedding.space import Embedding
-from pomp.embedding.survey import first_action, lay_out, map_space, walk
+from pomp.embedding.survey import embed_in_plane, first_action, map_space, walk
 from pomp.embedding.weights import find_weights, load_weights, save_weights, shipped_names
 
 WALK = "DEF run m( WHILE c( frontIsClear c) w( move w) putMarker m)"
@@ -252,7 +252,7 @@ def test_the_layout_keeps_clusters_together():
     draw = torch.Generator().manual_seed(0)
     centres = 20 * torch.randn((3, 8), generator=draw)
     vectors = torch.cat([centre + torch.randn((30, 8), generator=draw) for centre in centres])
-    points = lay_out(vectors).reshape(3, 30, 2)
+    points = embed_in_plane(vectors).reshape(3, 30, 2)
     within = (points - points.mean(dim=1, keepdim=True)).norm(dim=2).mean()
     between = torch.pdist(points.mean(dim=1)).min()
     assert between > 2 * within

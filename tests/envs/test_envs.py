@@ -16,7 +16,7 @@ import pomp.envs
 from pomp.core.errors import ConfigError, CudaError, EnvironmentMisuseError
 from pomp.engine.rollout import rollout
 from pomp.envs import KarelEnv, KarelVectorEnv, ProgramOptionEnv, ProgramOptionVectorEnv
-from pomp.karel.rules import ACTIONS
+from pomp.karel.dynamics import ACTIONS
 from pomp.tasks.catalog import TASKS
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,8 @@ from pomp.dsl.bytecode import compile_ids, compile_programs
 from pomp.dsl.sampling import sample_programs
 from pomp.engine.rollout import act_on, advance
 from pomp.engine.starts import draw_starts, enumerate_starts
+from pomp.karel.dynamics import ACTIONS as ACTION_COUNT
 from pomp.karel.interpreter import Cap
-from pomp.karel.rules import ACTIONS as ACTION_COUNT
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.evaluation import play
 from pomp.machine.policy import ProgramMachine

@@ -17,7 +17,7 @@ from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.engine.rollout import act_on, advance, rollout
 from pomp.engine.starts import begin, draw_starts
-from pomp.karel.rules import FLAG, WALL, Facing
+from pomp.karel.dynamics import FLAG, WALL, Facing
 from pomp.karel.world import Map
 from pomp.tasks.catalog import TASKS, find_task
 

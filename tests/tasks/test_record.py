@@ -8,8 +8,8 @@ from pomp.dsl.sampling import sample_programs
 from pomp.engine.record import record
 from pomp.engine.rollout import rollout
 from pomp.engine.starts import begin, draw_starts
+from pomp.karel.dynamics import COUNT, WALL
 from pomp.karel.interpreter import Ending
-from pomp.karel.rules import COUNT, WALL
 from pomp.karel.world import Map
 from pomp.tasks.catalog import TASKS, find_task
 from pomp.tasks.random_world import RANDOM_WORLD

@@ -40,8 +40,8 @@ from pomp.dsl.syntax import Program
 from pomp.engine.rollout import advance
 from pomp.engine.starts import enumerate_starts
 from pomp.engine.units import DEFAULT_CAP
+from pomp.karel.dynamics import ACTIONS, SCORE, SUM, VALUE
 from pomp.karel.interpreter import Cap
-from pomp.karel.rules import ACTIONS, SCORE, SUM, VALUE
 from pomp.karel.world import WorldBatch
 from pomp.machine.config import MAX_MODES, EpisodeConfig
 from pomp.machine.episodes import Episodes
@@ -106,7 +106,7 @@ def bound(
         got = f"got {len(modes)} and a width of {width}"
         raise ConfigError(f"a bound takes 1 to {MAX_MODES} modes and a width of 1 or more, {got}")
     code, limits = compile_programs(modes), cap if isinstance(cap, Cap) else Cap.parse(cap)
-    if setting.rules[VALUE] != SUM:
+    if setting.constants[VALUE] != SUM:
         variant = f"{setting.task.name} ({setting.variant})"
         raise ConfigError(f"no bound for {variant}: its rewards do not add up to its return")
     if setting.task.name in COUNTED and not setting.flag("redraw_per_lap"):

@@ -29,8 +29,8 @@ from pomp.dsl.bytecode import (
     Code,
 )
 from pomp.engine.rollout import act_on
+from pomp.karel.dynamics import ACTIONS, NO_ZERO, PUT, SCORE, TALLY, perceive
 from pomp.karel.interpreter import Cap
-from pomp.karel.rules import ACTIONS, NO_ZERO, PUT, SCORE, TALLY, perceive
 from pomp.karel.world import WorldBatch, join_worlds
 from pomp.tasks.karel_long import farmer, inf_door_key, seesaw, up_n_down
 from pomp.tasks.task import Setting
@@ -132,7 +132,7 @@ def number_of(table: dict[int, int], digests: NDArray[np.uint64]) -> tuple[Integ
 
 @kernel
 def _seek(  # type: ignore[no-untyped-def]  # noqa: C901 - compiled; one loop over all operations
-    code, by_calls, limit, rules, cells, pose, points, actions
+    code, by_calls, limit, constants, cells, pose, points, actions
 ):  # fmt: skip
     """Run programs up to their next actions and charge for those.
 
@@ -142,7 +142,7 @@ def _seek(  # type: ignore[no-untyped-def]  # noqa: C901 - compiled; one loop ov
         code: `[P, L]` uint32, read.
         by_calls: see `run_program`, also for `limit`.
         limit: the cap.
-        rules: int64, read.
+        constants: int64, read.
         cells: `[B, H * W]` uint8, read.
         pose: `[B]` int32, read.
         points: `[B, _LOOPS + depth]` int32, written: where each program stands.
@@ -167,7 +167,7 @@ def _seek(  # type: ignore[no-untyped-def]  # noqa: C901 - compiled; one loop ov
             elif operation < REPEAT:
                 condition = (operation - TEST) & (BACK - TEST - 1)
                 sees = perceive(  # type: ignore[no-untyped-call]  # compiled
-                    cells[lane], rules, pose[lane], condition & (NEGATED - 1)
+                    cells[lane], constants, pose[lane], condition & (NEGATED - 1)
                 )
                 holds = sees != (condition >= NEGATED)
                 if operation >= BACK:
@@ -224,7 +224,7 @@ def run_points(
     lanes, running = np.arange(len(worlds)), points
     earned, last = np.zeros(len(worlds)), np.full(len(worlds), -1)
     stopped = [(lanes[:0], worlds.take(lanes[:0]))]
-    limits = (cap.by_calls, cap.limit, setting.rules)
+    limits = (cap.by_calls, cap.limit, setting.constants)
     while len(lanes):
         actions = np.empty(len(lanes), np.int64)
         _seek(code.instructions, *limits, worlds.cells, worlds.pose, running, actions)
@@ -264,7 +264,7 @@ class Graph:
     def __init__(self, setting: Setting, code: Code, cap: Cap, starts: WorldBatch) -> None:
         self._setting, self._code, self._cap = setting, code, cap
         self._counted = COUNTED[setting.task.name]
-        self.phases, self.last = self._counted.phases, int(setting.rules[self._counted.last])
+        self.phases, self.last = self._counted.phases, int(setting.constants[self._counted.last])
         self.states: dict[int, int] = {-1: 0}
         self._points: dict[int, int] = {}
         self._waiting: list[tuple[WorldBatch, Points]] = []

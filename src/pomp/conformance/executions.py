@@ -9,8 +9,8 @@ from pomp.conformance.report import FileReport
 from pomp.dsl.bytecode import Code, compile_programs
 from pomp.dsl.vocabulary import Action
 from pomp.engine.rollout import advance
+from pomp.karel.dynamics import ACTIONS, TALLY
 from pomp.karel.interpreter import Cap
-from pomp.karel.rules import ACTIONS, TALLY
 
 
 def check_executions(recording: Recording, texts: list[str], report: FileReport) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.karel.rules import COUNT, DONE, FLAG, SCORE, SUM, UNIT, VALUE, WALL, ZERO
+from pomp.karel.dynamics import COUNT, DONE, FLAG, SCORE, SUM, UNIT, VALUE, WALL, ZERO
 from pomp.karel.world import WorldBatch
 from pomp.tasks.catalog import find_task
 from pomp.tasks.karel import four_corner, harvester, stair_climber, top_off
@@ -99,7 +99,7 @@ def recall(setting: Setting, moment: Moment, begun: WorldBatch) -> WorldBatch:
     worlds.pose[:] = moment.pose
     memory = worlds.memory
     memory[:, DONE] = moment.done
-    if setting.rules[VALUE] == SUM:
+    if setting.constants[VALUE] == SUM:
         memory[:, SCORE] = np.rint(moment.paid * memory[:, UNIT])
     else:
         memory[:, SCORE] = np.rint(moment.last_reward * memory[:, UNIT])

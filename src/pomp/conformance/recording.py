@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pomp.conformance.recall import Moment
 from pomp.core.errors import GoldenError
 from pomp.engine.starts import empty_worlds, take_up
-from pomp.karel.rules import COUNT, WALL
+from pomp.karel.dynamics import COUNT, WALL
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
 

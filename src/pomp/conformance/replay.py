@@ -8,31 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.compiling import scalar
-from pomp.karel.rules import ACTIONS, FIRST_RULE, FIRST_SLOT, SCORE, TALLY, UNIT
+from pomp.karel.dynamics import ACTIONS, FIRST_CONSTANT, FIRST_SLOT, SCORE, TALLY, UNIT
 from pomp.karel.world import WorldBatch
 from pomp.tasks import layouts
-from pomp.tasks.task import Rules, Setting, Task
+from pomp.tasks.task import Constants, Setting, Task
 
 LENGTH, FIRST_STEP = FIRST_SLOT, FIRST_SLOT + 1  # a step is two slots: its action, its pose after
 FIRST_DEVIATION = SCORE  # 1 + the first step at which another action was asked for; 0: none
-FRAME = FIRST_RULE
+FRAME = FIRST_CONSTANT
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """Nothing: recordings are given."""
     return 0
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """Nothing: recordings are given."""
     memory[UNIT] = 1
     return True
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """Go on to the next frame if this is the recorded action; else note it and stay."""
     place = memory[ACTIONS] - 1
     slot = FIRST_STEP + 2 * place
@@ -41,11 +41,11 @@ def step(cells, rules, pose, memory, stream, action):
             memory[FIRST_DEVIATION] = place + 1
             memory[TALLY] = action
         return pose
-    return memory[slot + 1] + ((place + 1) * rules[FRAME] << 2)
+    return memory[slot + 1] + ((place + 1) * constants[FRAME] << 2)
 
 
-def _rules(setting: Setting) -> Rules:
-    return Rules(own=(setting.height * setting.width,))
+def _constants(setting: Setting) -> Constants:
+    return Constants(own=(setting.height * setting.width,))
 
 
 REPLAY = Task(
@@ -54,11 +54,11 @@ REPLAY = Task(
     summary="no task: plays back a recording",
     size=(8, 8),
     ceiling=0.0,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="a recording",
-    rules=_rules,
+    constants=_constants,
     wrong_size=layouts.any_size,
     too_many="recordings are given",
 )

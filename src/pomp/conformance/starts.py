@@ -7,7 +7,7 @@ from pomp.conformance.recording import Arrays, raw_worlds
 from pomp.conformance.report import FileReport
 from pomp.core.errors import GoldenError
 from pomp.engine.starts import take_up
-from pomp.karel.rules import COUNT, WALL, ZERO
+from pomp.karel.dynamics import COUNT, WALL, ZERO
 from pomp.karel.world import Map, WorldBatch
 from pomp.tasks.task import Setting
 

@@ -20,7 +20,7 @@ from pomp.dsl.vocabulary import Action
 from pomp.engine.lanes import SEEN
 from pomp.engine.loading import kernels_of
 from pomp.engine.rollout import act_on
-from pomp.karel.rules import ACTIONS, COUNT, SCORE, TALLY
+from pomp.karel.dynamics import ACTIONS, COUNT, SCORE, TALLY
 from pomp.karel.world import WorldBatch
 from pomp.tasks.karel_hard import snake
 from pomp.tasks.karel_long import up_n_down
@@ -50,7 +50,7 @@ def check_transitions(recording: Recording, report: FileReport) -> None:
     differences = _differences(setting, result, after)
     idle, senses = np.zeros((2, len(actions)), np.uint8)
     sense_worlds = kernels_of(setting.task).sense_worlds
-    sense_worlds(setting.rules, result.cells, result.pose, idle, False, senses)
+    sense_worlds(setting.constants, result.cells, result.pose, idle, False, senses)
     counted = result.memory[:, ACTIONS] != before.memory[:, ACTIONS]
     comparisons: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
         "reward": (arrays["reward"], np.where(counted, rewards, 0.0)),

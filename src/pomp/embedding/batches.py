@@ -16,8 +16,8 @@ from pomp.embedding.dataset import SIZE, Dataset
 from pomp.embedding.decoder import read_token
 from pomp.embedding.demonstrations import random_worlds
 from pomp.embedding.model import NO_OP
+from pomp.karel.dynamics import act
 from pomp.karel.observation import WALL_PLANE, observe
-from pomp.karel.rules import act
 from pomp.karel.world import WorldBatch
 
 _CELL_VALUES = 256
@@ -214,7 +214,7 @@ def _replay(dataset: Dataset) -> tuple[NDArray[np.uint8], NDArray[np.int16]]:
     pose = np.empty(total, np.int16)
     count = shown.pose.size
     _replay_states(
-        random_worlds(dataset.config.walls).rules,
+        random_worlds(dataset.config.walls).constants,
         shown.cells.reshape(count, -1), shown.pose.ravel(),
         shown.actions.reshape(count, -1), shown.length.ravel(), cells, pose,
     )  # fmt: skip

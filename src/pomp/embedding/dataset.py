@@ -23,7 +23,7 @@ from pomp.dsl.tidying import tidy
 from pomp.dsl.vocabulary import HPRL, LEAPS, Action, Vocabulary
 from pomp.embedding.config import DatasetConfig
 from pomp.embedding.demonstrations import Demonstrations, demonstrate, random_worlds
-from pomp.karel.rules import COUNT, WALL, ZERO
+from pomp.karel.dynamics import COUNT, WALL, ZERO
 
 FORMAT = 1
 SIZE = 8  # rows and columns of the worlds

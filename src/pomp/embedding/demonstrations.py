@@ -23,9 +23,9 @@ from pomp.dsl.bytecode import (
 )
 from pomp.engine.lanes import reset_world
 from pomp.engine.units import DEFAULT_CAP
+from pomp.karel.dynamics import act, is_impossible
 from pomp.karel.interpreter import ENDING, Cap, Ending, run_program
-from pomp.karel.rules import act, is_impossible
-from pomp.tasks.random_world import RANDOM_WORLD, begin, lay_out, step
+from pomp.tasks.random_world import RANDOM_WORLD, begin, draw_start, step
 from pomp.tasks.task import Setting
 
 _LEAST_PROGRAMS = 16  # below which another thread does not pay
@@ -106,8 +106,8 @@ def demonstrate(
 
     def demonstrate_part(part: int) -> None:
         _demonstrate(
-            part, parts, code.instructions, streams, setting.rules, limits.by_calls, limits.limit,
-            trials, least_states, most_states,
+            part, parts, code.instructions, streams, setting.constants,
+            limits.by_calls, limits.limit, trials, least_states, most_states,
             _trace(limits, code, stop_on_error), np.zeros(code.instructions.shape[1], np.uint8),
             *_scratch(setting, code), *vars(found).values(),
         )  # fmt: skip
@@ -151,7 +151,7 @@ def agreement(
     def compare_part(part: int) -> None:
         _compare(
             part, parts, originals.instructions, others.instructions, others.valid,
-            setting.rules, limits.by_calls, limits.limit,
+            setting.constants, limits.by_calls, limits.limit,
             starts.cells, starts.pose, starts.found,
             _trace(limits, originals, False), _trace(limits, others, False),
             *_scratch(setting, originals if originals.depth > others.depth else others),
@@ -182,13 +182,13 @@ def _scratch(setting: Setting, code: Code) -> tuple[Any, ...]:
 
 
 @scalar
-def _refuses(trace, cells, rules, pose, action):
+def _refuses(trace, cells, constants, pose, action):
     """In error mode an impossible action ends the run."""
-    return trace[_STOPS][0] and is_impossible(cells, rules, pose, action)
+    return trace[_STOPS][0] and is_impossible(cells, constants, pose, action)
 
 
 @scalar
-def _notes(trace, lane, cells, rules, pose, memory, action, pc, counters, top):
+def _notes(trace, lane, cells, constants, pose, memory, action, pc, counters, top):
     """Write one action down."""
     trace[_ACTIONS][trace[_LENGTH][0]] = action
     trace[_LENGTH][0] += 1
@@ -226,7 +226,7 @@ def _covered(code, seen):
 
 @kernel
 def _demonstrate(  # noqa: C901 - one rule after the other
-    part, parts, code, streams, rules, by_calls, limit, trials, least_states, most_states,
+    part, parts, code, streams, constants, by_calls, limit, trials, least_states, most_states,
     trace, seen, cells, pose, memory, start, counters, outcome,
     found_cells, found_pose, found_actions, found_length, found,
 ):  # fmt: skip
@@ -240,7 +240,7 @@ def _demonstrate(  # noqa: C901 - one rule after the other
         trial = 0
         while trial < trials and found[p] < found_cells.shape[1]:
             trial += 1
-            reset_world(lay_out, begin, 0, rules, cells, pose, memory, stream)
+            reset_world(draw_start, begin, 0, constants, cells, pose, memory, stream)
             for cell in range(len(start)):
                 start[cell] = cells[0, cell]
             length[0] = 0
@@ -248,7 +248,7 @@ def _demonstrate(  # noqa: C901 - one rule after the other
                 branches[pc] = 0
             run_program(
                 step, _refuses, _notes, _sees, trace, 0,
-                code[p], rules, cells[0], np.int64(pose[0]), memory[0], stream,
+                code[p], constants, cells[0], np.int64(pose[0]), memory[0], stream,
                 counters, by_calls, limit, outcome,
             )  # fmt: skip
             if outcome[ENDING] == _REFUSED:
@@ -277,16 +277,16 @@ def _demonstrate(  # noqa: C901 - one rule after the other
 
 
 @scalar
-def _perform(cells, other, rules, pose, action, differing):
+def _perform(cells, other, constants, pose, action, differing):
     """One action in one of two worlds; returns the pose and how many cells differ now."""
     cell = pose >> 2  # the only one an action can change
     differing -= cells[cell] != other[cell]
-    pose = act(cells, rules, pose, np.int64(action))
+    pose = act(cells, constants, pose, np.int64(action))
     return pose, differing + (cells[cell] != other[cell])
 
 
 @scalar
-def _same_states(rules, cells, other, pose, one, two):
+def _same_states(constants, cells, other, pose, one, two):
     """How many states two runs from one start share before they first differ.
 
     `cells` and `other` hold the start twice and are written; `one` and `two` are traces.
@@ -294,8 +294,12 @@ def _same_states(rules, cells, other, pose, one, two):
     pose_one, pose_two, differing = pose, pose, 0
     shared = 1
     for t in range(min(one[_LENGTH][0], two[_LENGTH][0])):
-        pose_one, differing = _perform(cells, other, rules, pose_one, one[_ACTIONS][t], differing)
-        pose_two, differing = _perform(other, cells, rules, pose_two, two[_ACTIONS][t], differing)
+        pose_one, differing = _perform(
+            cells, other, constants, pose_one, one[_ACTIONS][t], differing
+        )
+        pose_two, differing = _perform(
+            other, cells, constants, pose_two, two[_ACTIONS][t], differing
+        )
         if differing != 0 or pose_one != pose_two:
             break
         shared += 1
@@ -304,7 +308,7 @@ def _same_states(rules, cells, other, pose, one, two):
 
 @kernel
 def _compare(
-    part, parts, originals, others, is_program, rules, by_calls, limit,
+    part, parts, originals, others, is_program, constants, by_calls, limit,
     starts, poses, found, one, two, cells, _, memory, other, counters, outcome, stream, result,
 ):  # fmt: skip
     """Programs `part`, `part + parts`, ...; see `agreement`. `result` is written."""
@@ -321,13 +325,13 @@ def _compare(
                 for cell in range(len(other)):
                     cells[0, cell] = starts[p, k, cell]
                 run_program(
-                    step, _refuses, _notes, _sees, trace, 0, code[p], rules, cells[0], pose,
+                    step, _refuses, _notes, _sees, trace, 0, code[p], constants, cells[0], pose,
                     memory[0], stream, counters, by_calls, limit, outcome,
                 )  # fmt: skip
             for cell in range(len(other)):
                 cells[0, cell] = starts[p, k, cell]
                 other[cell] = starts[p, k, cell]
             longest = max(one[_LENGTH][0], two[_LENGTH][0])
-            shared = _same_states(rules, cells[0], other, pose, one, two)
+            shared = _same_states(constants, cells[0], other, pose, one, two)
             total += (shared - 1) / longest if longest else 1.0
         result[p] = total / found[p]

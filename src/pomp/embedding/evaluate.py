@@ -19,7 +19,7 @@ from pomp.embedding.demonstrations import Demonstrations, agreement, random_worl
 from pomp.embedding.model import NO_OP
 from pomp.embedding.space import Embedding
 from pomp.engine.starts import reset
-from pomp.karel.rules import act
+from pomp.karel.dynamics import act
 from pomp.tasks.task import Setting
 
 SMOOTH_PROGRAMS, SMOOTH_STATES, SMOOTH_STEP = 2000, 10, 0.1
@@ -121,7 +121,7 @@ def _play(
     count = shown.pose.size
     performed = np.full((count, shown.actions.shape[2] + 1), NO_OP, np.uint8)
     cells, pose = shown.cells.reshape(count, -1).copy(), shown.pose.ravel().copy()
-    rules = random_worlds(dataset.config.walls).rules
+    rules = random_worlds(dataset.config.walls).constants
     latent = torch.from_numpy(latents).to(device).repeat_interleave(shown.pose.shape[1], dim=0)
     previous = torch.full((count, 1), NO_OP, device=device)
     planes = Planes(embedding.model.config.channels).to(device)

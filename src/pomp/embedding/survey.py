@@ -38,7 +38,7 @@ class SpaceMap:
 def map_space(embedding: Embedding, dataset: Dataset) -> SpaceMap:
     """Encode programs and lay them out so that neighbours stay neighbours."""
     latents = torch.from_numpy(embedding.encode(dataset.ids))
-    return SpaceMap(lay_out(latents).numpy(), first_action(dataset))
+    return SpaceMap(embed_in_plane(latents).numpy(), first_action(dataset))
 
 
 def first_action(dataset: Dataset) -> NDArray[np.int64]:
@@ -49,7 +49,7 @@ def first_action(dataset: Dataset) -> NDArray[np.int64]:
     return counts.argmax(axis=1)
 
 
-def lay_out(vectors: Tensor, perplexity: float = 30.0, steps: int = 500) -> Tensor:
+def embed_in_plane(vectors: Tensor, perplexity: float = 30.0, steps: int = 500) -> Tensor:
     """t-SNE, begun at the principal components: `[N, Z]` to `[N, 2]`, the same every time."""
     centred = vectors - vectors.mean(dim=0)
     _, _, directions = torch.linalg.svd(centred, full_matrices=False)

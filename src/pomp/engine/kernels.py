@@ -8,7 +8,7 @@ task's code small.
 Arrays, for B worlds or lanes of one size:
 
     cells `[B, H * W]` uint8, pose `[B]` int32, memory `[B, M]` int32, stream `[B]` uint64
-    rules int64
+    constants int64
 """
 
 import numpy as np
@@ -23,58 +23,58 @@ from pomp.engine.lanes import (
     take_mode,
 )
 from pomp.engine.rule_machine import play_machine
+from pomp.karel.dynamics import ACTIONS, DONE, is_impossible, reward, value
 from pomp.karel.interpreter import CALLS, ENDING, run_program
-from pomp.karel.rules import ACTIONS, DONE, is_impossible, reward, value
-from pomp.tasks.random_world import begin, lay_out, step  # the task
+from pomp.tasks.random_world import begin, draw_start, step  # the task
 
 SHARE = 64  # worlds of one list that a thread takes up at once
 
 
 @kernel
-def reset_worlds(rules, cells, pose, memory, stream):
+def reset_worlds(constants, cells, pose, memory, stream):
     """Draw a start for every world."""
     for world in range(len(pose)):
-        reset_world(lay_out, begin, world, rules, cells, pose, memory, stream)
+        reset_world(draw_start, begin, world, constants, cells, pose, memory, stream)
 
 
 @kernel
-def begin_worlds(rules, cells, pose, memory, is_usable):
+def begin_worlds(constants, cells, pose, memory, is_usable):
     """Take up worlds that were made elsewhere; `is_usable` `[B]` bool is written."""
     for world in range(len(pose)):
-        is_usable[world] = begin(cells[world], rules, pose[world], memory[world])
+        is_usable[world] = begin(cells[world], constants, pose[world], memory[world])
 
 
 @kernel
-def sense_worlds(rules, cells, pose, idle, compass, senses):
+def sense_worlds(constants, cells, pose, idle, compass, senses):
     """What transitions by rules see; `senses` `[B]` uint8 is written, see `sense_world`."""
     for world in range(len(pose)):
-        senses[world] = sense_world(world, rules, cells, pose, idle, compass)
+        senses[world] = sense_world(world, constants, cells, pose, idle, compass)
 
 
 @kernel
-def act_on_worlds(first, last, actions, rules, cells, pose, memory, stream, rewards):
+def act_on_worlds(first, last, actions, constants, cells, pose, memory, stream, rewards):
     """One action in worlds `first` to `last - 1`, in place; `rewards` `[B]` float64 is written."""
     for world in range(first, last):
         action = np.int64(actions[world])
-        rewards[world] = act_on_world(step, world, action, rules, cells, pose, memory, stream)
+        rewards[world] = act_on_world(step, world, action, constants, cells, pose, memory, stream)
 
 
 @kernel
 def play_worlds(
-    first, last, actions, limit, rules, cells, pose, memory, stream,
+    first, last, actions, limit, constants, cells, pose, memory, stream,
     is_over, rewards, terminated, truncated,
 ):  # fmt: skip
     """One step of the episodes in worlds `first` to `last - 1`, in place; see `play_world`."""
     for world in range(first, last):
         play_world(
-            step, lay_out, begin, world, actions, limit, rules, cells, pose, memory, stream,
+            step, draw_start, begin, world, actions, limit, constants, cells, pose, memory, stream,
             is_over, rewards, terminated, truncated,
         )  # fmt: skip
 
 
 @kernel
 def run_lanes(
-    part, parts, span, code, lists, units, salts, rounds, patience, by_calls, limit, rules,
+    part, parts, span, code, lists, units, salts, rounds, patience, by_calls, limit, constants,
     cells, pose, memory, stream,
     cells_after, pose_after, memory_after, stream_after,
     values, actions, calls, completed,
@@ -92,7 +92,7 @@ def run_lanes(
         for offset in range(first, min(first + SHARE, span)):
             run_lane(
                 step, unit * span + offset, unit, offset,
-                code, lists, units, salts, rounds, patience, by_calls, limit, rules,
+                code, lists, units, salts, rounds, patience, by_calls, limit, constants,
                 cells, pose, memory, stream, cells_after, pose_after, memory_after, stream_after,
                 values, actions, calls, completed,
                 lane_cells, lane_memory, lane_stream, counters, outcome,
@@ -102,14 +102,14 @@ def run_lanes(
 @kernel
 def take_modes(
     first_world, last_world, code, first, modes, last_words, choices, most, restarts,
-    by_calls, limit, rules, cells, pose, memory, stream,
+    by_calls, limit, constants, cells, pose, memory, stream,
     mode, taken, ending, rewards, worth, idle, counters, outcome,
 ):  # fmt: skip
     """One macro step in worlds `first_world` to `last_world - 1`, in place; see `take_mode`."""
     for world in range(first_world, last_world):
         take_mode(
-            step, lay_out, begin, world, code, first, modes, last_words, choices, most, restarts,
-            by_calls, limit, rules, cells, pose, memory, stream,
+            step, draw_start, begin, world, code, first, modes, last_words, choices, most, restarts,
+            by_calls, limit, constants, cells, pose, memory, stream,
             mode, taken, ending, rewards, worth, idle, counters, outcome,
         )  # fmt: skip
 
@@ -118,7 +118,7 @@ def take_modes(
 def run_machines(
     part, parts, code, literals, targets, defaults, start, most, patience, limits,
     fragility, penalty, lateness, needs, known, hopes, orders, trust,
-    rules, cells, pose, memory, stream,
+    constants, cells, pose, memory, stream,
     earned, played, tallies, lane_cells, lane_memory, lane_stream, counters, outcome,
 ):  # fmt: skip
     """What machines earn on the same worlds, unless the first of them tell enough.
@@ -144,7 +144,8 @@ def run_machines(
                 found = play_machine(
                     step, world, code, machine * modes, literals[machine], targets[machine],
                     defaults[machine], start[machine], most, patience, limits,
-                    fragility, penalty, lateness, hope - rest, rules, cells, pose, memory, stream,
+                    fragility, penalty, lateness, hope - rest, constants,
+                    cells, pose, memory, stream,
                     lane_cells, lane_memory, lane_stream, counters, outcome, tallies[machine],
                 )  # fmt: skip
                 is_same = is_same and found == known[machine, world]
@@ -158,13 +159,13 @@ def run_machines(
 
 
 @scalar
-def refuses_impossible(trace, cells, rules, pose, action):
+def refuses_impossible(trace, cells, constants, pose, action):
     """Error mode: an action that would change nothing ends the run."""
-    return trace.stops_on_error[0] and is_impossible(cells, rules, pose, action)
+    return trace.stops_on_error[0] and is_impossible(cells, constants, pose, action)
 
 
 @scalar
-def notes_action(trace, lane, cells, rules, pose, memory, action, pc, counters, top):
+def notes_action(trace, lane, cells, constants, pose, memory, action, pc, counters, top):
     """Write one action into the trace; past its end only its length grows."""
     place = trace.length[lane]
     trace.length[lane] += 1
@@ -173,7 +174,7 @@ def notes_action(trace, lane, cells, rules, pose, memory, action, pc, counters, 
         trace.pose[lane, place] = pose
         trace.pc[lane, place] = pc
         trace.program[lane, place] = trace.running[lane]
-        trace.reward[lane, place] = reward(trace.worth[lane], memory, rules)
+        trace.reward[lane, place] = reward(trace.worth[lane], memory, constants)
         trace.done[lane, place] = memory[DONE]
         trace.counted[lane, place] = memory[ACTIONS] != trace.counted_before[lane]
         for slot in range(min(top, trace.counters.shape[2])):
@@ -181,7 +182,7 @@ def notes_action(trace, lane, cells, rules, pose, memory, action, pc, counters, 
         if trace.cells.shape[1]:
             for cell in range(len(cells)):
                 trace.cells[lane, place, cell] = cells[cell]
-    trace.worth[lane] = value(memory, rules)
+    trace.worth[lane] = value(memory, constants)
     trace.counted_before[lane] = memory[ACTIONS]
 
 
@@ -194,7 +195,7 @@ def sees_branch(trace, lane, pc, holds):
 
 @kernel
 def record_lanes(
-    code, lists, by_calls, limit, paired, rules,
+    code, lists, by_calls, limit, paired, constants,
     cells, pose, memory, stream, trace, calls, ending, counters, outcome,
 ):  # fmt: skip
     """Run lists of programs on worlds, in place, and write what happened.
@@ -205,7 +206,7 @@ def record_lanes(
     """
     for lane in range(len(pose)):
         q = lane if paired else lane // (len(pose) // len(lists))
-        trace.worth[lane] = value(memory[lane], rules)
+        trace.worth[lane] = value(memory[lane], constants)
         trace.counted_before[lane] = memory[lane, ACTIONS]
         lane_pose = np.int64(pose[lane])
         for place in range(lists.shape[1]):
@@ -214,7 +215,7 @@ def record_lanes(
             trace.running[lane] = place
             lane_pose = run_program(
                 step, refuses_impossible, notes_action, sees_branch, trace, lane,
-                code[lists[q, place]], rules, cells[lane], lane_pose, memory[lane],
+                code[lists[q, place]], constants, cells[lane], lane_pose, memory[lane],
                 stream[lane : lane + 1], counters, by_calls, limit, outcome,
             )  # fmt: skip
             calls[lane, place] = outcome[CALLS]

@@ -19,8 +19,8 @@ from pomp.engine.lanes import (
     take_mode,
 )
 from pomp.engine.rule_machine import play_machine
-from pomp.karel.rules import PUT
-from pomp.tasks.random_world import begin, lay_out, step  # the task
+from pomp.karel.dynamics import PUT
+from pomp.tasks.random_world import begin, draw_start, step  # the task
 
 CELLS, SLOTS, DEPTH = 64, 5, 24  # the sizes
 
@@ -28,25 +28,25 @@ LAST_ACTION = PUT
 
 
 @device_kernel
-def reset_worlds(rules, cells, pose, memory, stream):
+def reset_worlds(constants, cells, pose, memory, stream):
     """Draw a start for every world."""
     world = cuda.grid(1)
     if world < len(pose):
-        reset_world(lay_out, begin, world, rules, cells, pose, memory, stream)
+        reset_world(draw_start, begin, world, constants, cells, pose, memory, stream)
 
 
 @device_kernel
-def act_on_worlds(actions, rules, cells, pose, memory, stream, rewards):
+def act_on_worlds(actions, constants, cells, pose, memory, stream, rewards):
     """One action in every world, in place."""
     world = cuda.grid(1)
     if world < len(pose):
         action = np.int64(actions[world])
-        rewards[world] = act_on_world(step, world, action, rules, cells, pose, memory, stream)
+        rewards[world] = act_on_world(step, world, action, constants, cells, pose, memory, stream)
 
 
 @device_kernel
 def play_worlds(
-    actions, was_bad, limit, rules, cells, pose, memory, stream,
+    actions, was_bad, limit, constants, cells, pose, memory, stream,
     is_over, rewards, terminated, truncated,
 ):  # fmt: skip
     """One step of every episode, in place; an action out of range is noted and clipped."""
@@ -56,14 +56,14 @@ def play_worlds(
             was_bad[0] = True
             actions[world] = min(max(actions[world], 0), LAST_ACTION)
         play_world(
-            step, lay_out, begin, world, actions, limit, rules, cells, pose, memory, stream,
+            step, draw_start, begin, world, actions, limit, constants, cells, pose, memory, stream,
             is_over, rewards, terminated, truncated,
         )  # fmt: skip
 
 
 @device_kernel
 def run_lanes(
-    span, code, lists, units, salts, rounds, patience, by_calls, limit, rules,
+    span, code, lists, units, salts, rounds, patience, by_calls, limit, constants,
     cells, pose, memory, stream,
     cells_after, pose_after, memory_after, stream_after,
     values, actions, calls, completed,
@@ -79,7 +79,7 @@ def run_lanes(
     outcome = cuda.local.array(2, np.int32)
     run_lane(
         step, lane, lane // span, lane % span,
-        code, lists, units, salts, rounds, patience, by_calls, limit, rules,
+        code, lists, units, salts, rounds, patience, by_calls, limit, constants,
         cells, pose, memory, stream, cells_after, pose_after, memory_after, stream_after,
         values, actions, calls, completed,
         lane_cells, lane_memory, lane_stream, counters, outcome,
@@ -87,17 +87,17 @@ def run_lanes(
 
 
 @device_kernel
-def sense_worlds(rules, cells, pose, idle, compass, senses):
+def sense_worlds(constants, cells, pose, idle, compass, senses):
     """What transitions by rules see; `senses` `[B]` uint8 is written, see `sense_world`."""
     world = cuda.grid(1)
     if world < len(pose):
-        senses[world] = sense_world(world, rules, cells, pose, idle, compass)
+        senses[world] = sense_world(world, constants, cells, pose, idle, compass)
 
 
 @device_kernel
 def take_modes(
     code, first, modes, last_words, choices, most, restarts,
-    by_calls, limit, rules, cells, pose, memory, stream,
+    by_calls, limit, constants, cells, pose, memory, stream,
     mode, taken, ending, rewards, worth, idle,
 ):  # fmt: skip
     """One macro step in every world, in place; see `take_mode`."""
@@ -106,8 +106,8 @@ def take_modes(
         counters = cuda.local.array(DEPTH, np.int32)
         outcome = cuda.local.array(2, np.int32)
         take_mode(
-            step, lay_out, begin, world, code, first, modes, last_words, choices, most, restarts,
-            by_calls, limit, rules, cells, pose, memory, stream,
+            step, draw_start, begin, world, code, first, modes, last_words, choices, most, restarts,
+            by_calls, limit, constants, cells, pose, memory, stream,
             mode, taken, ending, rewards, worth, idle, counters, outcome,
         )  # fmt: skip
 
@@ -115,7 +115,7 @@ def take_modes(
 @device_kernel
 def run_machines(
     code, literals, targets, defaults, start, most, patience, limits,
-    fragility, penalty, lateness, rules, cells, pose, memory, stream, earned, tallies,
+    fragility, penalty, lateness, constants, cells, pose, memory, stream, earned, tallies,
 ):  # fmt: skip
     """What machines earn in every world: `earned` `[C, B]` is written, `tallies` `[C, B, 3]` too.
 
@@ -133,6 +133,6 @@ def run_machines(
     earned[machine, world] = play_machine(
         step, world, code, machine * modes, literals[machine], targets[machine],
         defaults[machine], start[machine], most, patience, limits,
-        fragility, penalty, lateness, -np.inf, rules, cells, pose, memory, stream,
+        fragility, penalty, lateness, -np.inf, constants, cells, pose, memory, stream,
         lane_cells, lane_memory, lane_stream, counters, outcome, tallies[machine, world],
     )  # fmt: skip

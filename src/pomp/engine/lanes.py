@@ -3,21 +3,13 @@
 A lane is one world, or one unit of work on one of its worlds: a unit is a list of programs, the
 candidate that stands in it, and the worlds it runs on. The task's functions come in as arguments
 and are inlined. Arrays are those of a batch: cells `[B, H * W]` uint8, pose `[B]` int32, memory
-`[B, M]` int32, stream `[B]` uint64; rules int64.
+`[B, M]` int32, stream `[B]` uint64; constants int64.
 """
 
 import numpy as np
 
 from pomp.core.compiling import scalar
-from pomp.karel.interpreter import (
-    CALLS,
-    ENDING,
-    notes_nothing,
-    refuses_nothing,
-    run_program,
-    sees_nothing,
-)
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     ACTIONS,
     DONE,
     SCORE,
@@ -26,6 +18,14 @@ from pomp.karel.rules import (
     perceive,
     reward,
     value,
+)
+from pomp.karel.interpreter import (
+    CALLS,
+    ENDING,
+    notes_nothing,
+    refuses_nothing,
+    run_program,
+    sees_nothing,
 )
 
 UNIT_LIST, UNIT_CANDIDATE, UNIT_WORLD = range(3)  # columns of `units`
@@ -36,90 +36,95 @@ SENSES = SEEN * DIRECTIONS * 2  # and a mode was idle or not; see `sense_world`
 
 
 @scalar
-def reset_world(lay_out, begin, world, rules, cells, pose, memory, stream):
+def reset_world(draw_start, begin, world, constants, cells, pose, memory, stream):
     """Draw a start from the world's stream."""
     for cell in range(cells.shape[1]):
         cells[world, cell] = 0
     for slot in range(memory.shape[1]):
         memory[world, slot] = 0
-    pose[world] = lay_out(cells[world], rules, memory[world], stream[world : world + 1])
-    begin(cells[world], rules, np.int64(pose[world]), memory[world])
+    pose[world] = draw_start(cells[world], constants, memory[world], stream[world : world + 1])
+    begin(cells[world], constants, np.int64(pose[world]), memory[world])
 
 
 @scalar
-def act_on_world(step, world, action, rules, cells, pose, memory, stream):
+def act_on_world(step, world, action, constants, cells, pose, memory, stream):
     """Perform one action in place; returns its reward."""
-    before = value(memory[world], rules)
+    before = value(memory[world], constants)
     memory[world, ACTIONS] += 1
     pose[world] = step(
-        cells[world], rules, np.int64(pose[world]), memory[world], stream[world : world + 1], action
+        cells[world],
+        constants,
+        np.int64(pose[world]),
+        memory[world],
+        stream[world : world + 1],
+        action,
     )
-    return reward(before, memory[world], rules)
+    return reward(before, memory[world], constants)
 
 
 @scalar
 def play_world(
-    step, lay_out, begin, world, actions, limit, rules, cells, pose, memory, stream,
+    step, draw_start, begin, world, actions, limit, constants, cells, pose, memory, stream,
     is_over, rewards, terminated, truncated,
 ):  # fmt: skip
     """One step of an episode; the step after its end starts the next and pays nothing.
 
     Args:
-        step: the task's; `lay_out` and `begin` too.
-        lay_out: see `step`.
+        step: the task's; `draw_start` and `begin` too.
+        draw_start: see `step`.
         begin: see `step`.
         world: which.
         actions: `[B]` int64, read.
         limit: actions after which an episode is truncated.
-        rules: int64; the batch follows: `cells`, `pose`, `memory`, `stream`.
-        cells: see `rules`.
-        pose: see `rules`.
-        memory: see `rules`.
-        stream: see `rules`.
+        constants: int64; the batch follows: `cells`, `pose`, `memory`, `stream`.
+        cells: see `constants`.
+        pose: see `constants`.
+        memory: see `constants`.
+        stream: see `constants`.
         is_over: `[B]` bool, written: the episode has ended.
         rewards: `[B]` float64, written.
         terminated: `[B]` bool, written: the task is done.
         truncated: `[B]` bool, written: the limit is reached.
     """
     if is_over[world]:
-        reset_world(lay_out, begin, world, rules, cells, pose, memory, stream)
+        reset_world(draw_start, begin, world, constants, cells, pose, memory, stream)
         rewards[world] = 0.0
         terminated[world] = False
         truncated[world] = False
     else:
         action = np.int64(actions[world])
-        rewards[world] = act_on_world(step, world, action, rules, cells, pose, memory, stream)
+        rewards[world] = act_on_world(step, world, action, constants, cells, pose, memory, stream)
         terminated[world] = memory[world, DONE] != 0
         truncated[world] = memory[world, DONE] == 0 and memory[world, ACTIONS] >= limit
     is_over[world] = terminated[world] or truncated[world]
 
 
 @scalar
-def sense_world(world, rules, cells, pose, idle, compass):
+def sense_world(world, constants, cells, pose, idle, compass):
     """What transitions by rules see, as a number below `SENSES`.
 
     Bit i is set if perception i holds (of the first four), `SEEN` times the compass is added if
     that is asked for, and `SEEN * DIRECTIONS` if the last mode took no action.
     """
     place = np.int64(pose[world])
-    seen = SEEN * find_marker(cells[world], rules, place) if compass else 0
+    seen = SEEN * find_marker(cells[world], constants, place) if compass else 0
     for perception in range(4):
-        if perceive(cells[world], rules, place, perception):
+        if perceive(cells[world], constants, place, perception):
             seen += 1 << perception
     return seen + SEEN * DIRECTIONS if idle[world] != 0 else seen
 
 
 @scalar
 def take_mode(
-    step, lay_out, begin, world, code, first, modes, last_words, choices, most, restarts,
-    by_calls, limit, rules, cells, pose, memory, stream,
+    step, draw_start, begin, world, code, first, modes, last_words, choices, most, restarts,
+    by_calls, limit, constants, cells, pose, memory, stream,
     mode, taken, ending, rewards, worth, idle, counters, outcome,
 ):  # fmt: skip
     """One macro step of an episode, in place: a program runs, or the episode ends.
 
     Args:
-        step: the task's; `lay_out` and `begin` too.
-        lay_out: see `step`.
+        step: the task's; `draw_start` and `begin` too.
+        draw_start: see `step`.
         begin: see `step`.
         world: which.
         code: `[P, L]` uint32, the programs.
@@ -131,11 +136,11 @@ def take_mode(
         restarts: whether a new episode begins where one has ended; else it stays as it is.
         by_calls: see `run_program`, also for `limit`.
         limit: the cap of each program.
-        rules: int64; the batch follows: `cells`, `pose`, `memory`, `stream`.
-        cells: see `rules`.
-        pose: see `rules`.
-        memory: see `rules`.
-        stream: see `rules`.
+        constants: int64; the batch follows: `cells`, `pose`, `memory`, `stream`.
+        cells: see `constants`.
+        pose: see `constants`.
+        memory: see `constants`.
+        stream: see `constants`.
         mode: `[B]` int64: the mode that ran last; -1 before the first.
         taken: `[B]` int32: macro steps of the episode.
         ending: `[B]` uint8: 0, or how the episode ended in this step (or before, if none restart).
@@ -148,14 +153,14 @@ def take_mode(
     if ending[world] != 0 and not restarts:
         rewards[world] = 0.0
         return
-    before = value(memory[world], rules)
+    before = value(memory[world], constants)
     actions, done = memory[world, ACTIONS], memory[world, DONE]
     choice = np.int64(choices[world])
     program = np.int64(last_words) if choice == modes[world] else first[world] + choice
     if program >= 0:
         pose[world] = run_program(
             step, refuses_nothing, notes_nothing, sees_nothing, (), world,
-            code[program], rules, cells[world], np.int64(pose[world]), memory[world],
+            code[program], constants, cells[world], np.int64(pose[world]), memory[world],
             stream[world : world + 1], counters, by_calls, limit, outcome,
         )  # fmt: skip
     taken[world] += 1
@@ -164,10 +169,10 @@ def take_mode(
     mode[world] = choice
     # Snake's last bite is an action that does not count, but it changes the flag.
     idle[world] = memory[world, ACTIONS] == actions and memory[world, DONE] == done
-    worth[world] = value(memory[world], rules)
+    worth[world] = value(memory[world], constants)
     rewards[world] = worth[world] - before
     if ending[world] != 0 and restarts:
-        reset_world(lay_out, begin, world, rules, cells, pose, memory, stream)
+        reset_world(draw_start, begin, world, constants, cells, pose, memory, stream)
         mode[world] = -1
         taken[world] = 0
         idle[world] = 0
@@ -182,8 +187,8 @@ def copy_row(source, target):
 
 @scalar
 def run_lane(
-    step, lane, unit, offset, code, lists, units, salts, rounds, patience, by_calls, limit, rules,
-    cells, pose, memory, stream,
+    step, lane, unit, offset, code, lists, units, salts, rounds, patience, by_calls, limit,
+    constants, cells, pose, memory, stream,
     cells_after, pose_after, memory_after, stream_after,
     values, actions, calls, completed,
     lane_cells, lane_memory, lane_stream, counters, outcome,
@@ -204,7 +209,7 @@ def run_lane(
         patience: actions without progress after which no round begins; 0: never mind.
         by_calls: see `run_program`, also for `limit`.
         limit: the cap of each program.
-        rules: int64.
+        constants: int64.
         cells: the start states, read; `pose`, `memory`, `stream` likewise.
         pose: see `cells`.
         memory: see `cells`.
@@ -245,7 +250,7 @@ def run_lane(
                 program = units[unit, UNIT_CANDIDATE]
             lane_pose = run_program(
                 step, refuses_nothing, notes_nothing, sees_nothing, (), lane,
-                code[program], rules, lane_cells, lane_pose, lane_memory,
+                code[program], constants, lane_cells, lane_pose, lane_memory,
                 lane_stream, counters, by_calls, limit, outcome,
             )  # fmt: skip
             spent += outcome[CALLS]
@@ -256,7 +261,7 @@ def run_lane(
             score, scored_at = lane_memory[SCORE], lane_memory[ACTIONS]
         elif patience > 0 and lane_memory[ACTIONS] - scored_at >= patience:
             break
-    values[lane] = value(lane_memory, rules)
+    values[lane] = value(lane_memory, constants)
     actions[lane] = lane_memory[ACTIONS] - acted_before
     calls[lane] = spent
     completed[lane] = is_complete

@@ -16,7 +16,7 @@ from pomp.core.errors import ConfigError
 from pomp.core.storage import write_atomically
 from pomp.tasks.task import Setting, Task
 
-_TASK_IMPORT = "from pomp.tasks.random_world import begin, lay_out, step  # the task"
+_TASK_IMPORT = "from pomp.tasks.random_world import begin, draw_start, step  # the task"
 _SIZES = "CELLS, SLOTS, DEPTH = 64, 5, 24  # the sizes"
 _DEPTHS = (24, 128, 2048)
 """Loop counters a GPU kernel has room for; the first is enough for any decoded program."""
@@ -43,7 +43,7 @@ def _cuda_kernels(task: Task, cells: int, slots: int, depth: int) -> ModuleType:
 
 def _fill_in(template: str, task: Task, *replacements: tuple[str, str]) -> ModuleType:
     """Write a template's copy for a task into the cache folder and import it."""
-    functions = {"begin": task.begin, "lay_out": task.lay_out, "step": task.step}
+    functions = {"begin": task.begin, "draw_start": task.draw_start, "step": task.step}
     imports = "\n".join(
         f"from {_module_of(function).__name__} import {function.__name__} as {name}"
         for name, function in functions.items()

@@ -139,7 +139,7 @@ def record(
     ending = np.full((len(lanes), rows.shape[1]), -1, np.int32)
     kernels_of(setting.task).record_lanes(
         code.instructions, rows, limits.by_calls, limits.limit, paired,
-        setting.rules, *lanes.arrays, arrays, calls, ending,
+        setting.constants, *lanes.arrays, arrays, calls, ending,
         np.zeros(max(code.depth, 1), np.int32), np.zeros(2, np.int32),
     )  # fmt: skip
     list_of_lane = np.arange(len(lanes)) // (1 if paired else max(len(worlds), 1))

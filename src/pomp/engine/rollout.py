@@ -192,7 +192,7 @@ def act_on(
     edges = [len(worlds) * part // parts for part in range(parts + 1)]
 
     def act_part(part: int) -> None:
-        act(edges[part], edges[part + 1], chosen, setting.rules, *worlds.arrays, rewards)
+        act(edges[part], edges[part + 1], chosen, setting.constants, *worlds.arrays, rewards)
 
     launch(parts, act_part)
     return rewards
@@ -217,7 +217,7 @@ def _run(
         run_lanes(
             part, parts, units.span, code.instructions, *units.arrays, units.rounds, units.patience,
             limits.by_calls, limits.limit,
-            setting.rules, *worlds.arrays, *after.arrays, values, actions, calls, completed,
+            setting.constants, *worlds.arrays, *after.arrays, values, actions, calls, completed,
             np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
             np.empty(1, np.uint64), np.empty(max(code.depth, 1), np.int32), np.empty(2, np.int32),
         )  # fmt: skip

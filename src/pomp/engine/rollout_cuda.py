@@ -130,7 +130,7 @@ def _prepare(
         if units.lanes:
             kernels.run_lanes[blocks_for(units.lanes), THREADS, stream](
                 units.span, *inputs, units.rounds, units.patience,
-                cap.by_calls, cap.limit, rules_on_device(setting), *arrays,
+                cap.by_calls, cap.limit, constants_on_device(setting), *arrays,
             )  # fmt: skip
 
     return start
@@ -142,7 +142,7 @@ def act_cuda(setting: Setting, worlds: WorldBatch, actions: Any) -> DeviceArray:
     chosen = as_launchable(actions, "actions", shape=(len(worlds),))
     arrays = map(as_launchable, (*worlds.arrays, rewards))
     cuda_kernels_of(setting).act_on_worlds[blocks_for(len(worlds)), THREADS](
-        chosen, rules_on_device(setting), *arrays
+        chosen, constants_on_device(setting), *arrays
     )
     return rewards
 
@@ -160,6 +160,6 @@ def _results(lanes: int) -> Results:
 
 
 @cache
-def rules_on_device(setting: Setting) -> Any:
+def constants_on_device(setting: Setting) -> Any:
     """A setting's rules in GPU memory, as kernels take them; copied there once."""
-    return as_launchable(to_device(setting.rules))
+    return as_launchable(to_device(setting.constants))

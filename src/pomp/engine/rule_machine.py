@@ -7,14 +7,7 @@ import numpy as np
 
 from pomp.core.compiling import scalar
 from pomp.engine.lanes import copy_row
-from pomp.karel.interpreter import (
-    CALLS,
-    notes_nothing,
-    refuses_nothing,
-    run_program,
-    sees_nothing,
-)
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     ACTIONS,
     COST,
     DONE,
@@ -27,6 +20,13 @@ from pomp.karel.rules import (
     find_marker,
     perceive,
     value,
+)
+from pomp.karel.interpreter import (
+    CALLS,
+    notes_nothing,
+    refuses_nothing,
+    run_program,
+    sees_nothing,
 )
 
 PERCEPTIONS, DIRECTIONS = 4, len(Compass)
@@ -53,7 +53,7 @@ def holds(literal, seen, direction, idle):
 
 
 @scalar
-def next_mode(mode, literals, targets, defaults, rules, cells, pose, idle):
+def next_mode(mode, literals, targets, defaults, constants, cells, pose, idle):
     """The mode that a machine's rules choose; the number of modes: stop.
 
     Args:
@@ -61,14 +61,14 @@ def next_mode(mode, literals, targets, defaults, rules, cells, pose, idle):
         literals: `[K, R, 2]` int8: the conditions of each rule; -1: none.
         targets: `[K, R]` int8: where each rule leads; -1: there is no such rule.
         defaults: `[K]` int8: where no rule leads.
-        rules: int64.
+        constants: int64.
         cells: `[H * W]` uint8.
         pose: where the agent is.
         idle: the mode took no action.
     """
     seen, direction = 0, -1  # the nearest marker is looked for only if a rule asks
     for perception in range(PERCEPTIONS):
-        seen |= int(perceive(cells, rules, pose, perception)) << perception
+        seen |= int(perceive(cells, constants, pose, perception)) << perception
     rule = 0
     while rule < targets.shape[1] and targets[mode, rule] >= 0:
         fires, place = True, 0
@@ -76,7 +76,7 @@ def next_mode(mode, literals, targets, defaults, rules, cells, pose, idle):
             literal = literals[mode, rule, place]
             if literal >= 0:
                 if direction < 0 and PERCEPTIONS <= literal >> 1 < IDLE:
-                    direction = find_marker(cells, rules, pose)
+                    direction = find_marker(cells, constants, pose)
                 fires = holds(literal, seen, direction, idle)
             place += 1
         if fires:
@@ -88,7 +88,7 @@ def next_mode(mode, literals, targets, defaults, rules, cells, pose, idle):
 @scalar
 def run_machine(
     step, code, first, literals, targets, defaults, start, most, patience, affordable,
-    limit, rules, cells, pose, memory, stream, counters, outcome,
+    limit, constants, cells, pose, memory, stream, counters, outcome,
 ):  # fmt: skip
     """One episode, in place; programs may spend `limit` calls.
 
@@ -104,7 +104,7 @@ def run_machine(
         patience: actions without progress after which it is given up; 0: never.
         affordable: actions after which it is given up in any case.
         limit: the cap of each program, in calls.
-        rules: int64; the world follows.
+        constants: int64; the world follows.
         cells: `[H * W]` uint8, written.
         pose: where the agent is.
         memory: int32, written.
@@ -121,7 +121,7 @@ def run_machine(
         acted, done = memory[ACTIONS], memory[DONE]
         pose = run_program(
             step, refuses_nothing, notes_nothing, sees_nothing, (), 0,
-            code[first + mode], rules, cells, pose, memory,
+            code[first + mode], constants, cells, pose, memory,
             stream, counters, True, limit, outcome,
         )  # fmt: skip
         taken += 1
@@ -129,7 +129,7 @@ def run_machine(
             cut = CUT
         idle = memory[ACTIONS] == acted and memory[DONE] == done
         idles = idles + 1 if idle else 0
-        mode = next_mode(mode, literals, targets, defaults, rules, cells, pose, idle)
+        mode = next_mode(mode, literals, targets, defaults, constants, cells, pose, idle)
         if mode == len(defaults):
             ending = STOPPED
             break
@@ -138,7 +138,7 @@ def run_machine(
         if memory[SCORE] > score:
             score, scored_at = memory[SCORE], memory[ACTIONS]
         elif patience > 0 and memory[ACTIONS] - scored_at >= patience:
-            if memory[DONE] != 0 and rules[COST] > 0:
+            if memory[DONE] != 0 and constants[COST] > 0:
                 ending = STUCK  # it would go on and pay for it
             break
         if memory[ACTIONS] > affordable:
@@ -149,20 +149,20 @@ def run_machine(
 
 
 @scalar
-def afford(need, share, memory, rules):
+def afford(need, share, memory, constants):
     """Actions after which an episode cannot earn `need` any more: the full score is worth 1.
 
     Of the episode a `share` counts; the rest is of another, which may be worth 1 too.
     """
-    if rules[VALUE] != SUM or rules[COST] == 0:
+    if constants[VALUE] != SUM or constants[COST] == 0:
         return np.inf
-    return (1 - need) * memory[UNIT] * rules[WHOLE] / (share * rules[COST]) + 1
+    return (1 - need) * memory[UNIT] * constants[WHOLE] / (share * constants[COST]) + 1
 
 
 @scalar
 def play_machine(
     step, world, code, first, literals, targets, defaults, start, most, patience, limits,
-    fragility, penalty, lateness, need, rules, cells, pose, memory, stream,
+    fragility, penalty, lateness, need, constants, cells, pose, memory, stream,
     lane_cells, lane_memory, lane_stream, counters, outcome, tally,
 ):  # fmt: skip
     """What a machine earns in one world.
@@ -187,11 +187,11 @@ def play_machine(
         penalty: for an episode that is stuck.
         lateness: what it costs if the machine does not stop though the task is done.
         need: less than that is of no interest: the episode may be given up, and -inf come back.
-        rules: int64; the worlds follow, read.
-        cells: see `rules`.
-        pose: see `rules`.
-        memory: see `rules`.
-        stream: see `rules`.
+        constants: int64; the worlds follow, read.
+        cells: see `constants`.
+        pose: see `constants`.
+        memory: see `constants`.
+        stream: see `constants`.
         lane_cells: scratch for one world, as `lane_memory` and `lane_stream`.
         lane_memory: see `lane_cells`.
         lane_stream: see `lane_cells`.
@@ -206,13 +206,13 @@ def play_machine(
         copy_row(memory[world], lane_memory)
         lane_stream[0] = stream[world]
         share = fragility if attempt == 0 else 1.0  # of the episode's worth that counts
-        affordable = afford(need, share, lane_memory, rules)
+        affordable = afford(need, share, lane_memory, constants)
         ending = run_machine(
             step, code, first, literals, targets, defaults, start, most, patience[attempt],
-            affordable, limits[attempt], rules, lane_cells, np.int64(pose[world]), lane_memory,
+            affordable, limits[attempt], constants, lane_cells, np.int64(pose[world]), lane_memory,
             lane_stream, counters, outcome,
         )  # fmt: skip
-        found = value(lane_memory, rules)
+        found = value(lane_memory, constants)
         if ending & STUCK:
             found -= penalty
         elif ending & LATE:

@@ -9,7 +9,7 @@ from pomp.core.cuda import THREADS, as_launchable, blocks_for, fill, to_device
 from pomp.core.errors import ConfigError, WorldError
 from pomp.core.streams import Purpose, open_streams
 from pomp.engine.loading import cuda_kernels_of, kernels_of
-from pomp.karel.rules import CAP, COUNT
+from pomp.karel.dynamics import CAP, COUNT
 from pomp.karel.world import Map, WorldBatch
 from pomp.tasks.task import Setting, Start
 
@@ -30,10 +30,10 @@ def reset_again(setting: Setting, worlds: WorldBatch, streams: NDArray[np.uint64
     """Fresh worlds in place; see `reset`."""
     fill(worlds.stream, streams)
     if worlds.device == "cuda":
-        arrays = map(as_launchable, (to_device(setting.rules), *worlds.arrays))
+        arrays = map(as_launchable, (to_device(setting.constants), *worlds.arrays))
         cuda_kernels_of(setting).reset_worlds[blocks_for(len(worlds)), THREADS](*arrays)
     else:
-        kernels_of(setting.task).reset_worlds(setting.rules, *worlds.arrays)
+        kernels_of(setting.task).reset_worlds(setting.constants, *worlds.arrays)
 
 
 def draw_starts(
@@ -82,14 +82,14 @@ def begin(
 
 def take_up(setting: Setting, worlds: WorldBatch) -> WorldBatch:
     """Let the task begin on worlds whose cells and poses are set; in place."""
-    most = setting.task.most_shown or int(setting.rules[CAP])
+    most = setting.task.most_shown or int(setting.constants[CAP])
     if (worlds.cells & COUNT).max(initial=0) > most:
         found = (worlds.cells & COUNT).max()
         rule = f"{setting.task.name} ({setting.variant}) has at most {most} markers on a cell"
         raise WorldError(f"{rule}, the map shows {found}")
     is_usable = np.zeros(len(worlds), np.bool_)
     kernels_of(setting.task).begin_worlds(
-        setting.rules, worlds.cells, worlds.pose, worlds.memory, is_usable
+        setting.constants, worlds.cells, worlds.pose, worlds.memory, is_usable
     )
     if not is_usable.all():
         which = int(np.argmin(is_usable))

@@ -119,7 +119,7 @@ class Episodes:
 
         def play_part(part: int) -> None:
             play_worlds(
-                edges[part], edges[part + 1], actions, self.limit, self.setting.rules,
+                edges[part], edges[part + 1], actions, self.limit, self.setting.constants,
                 *worlds.arrays, *results,
             )  # fmt: skip
 

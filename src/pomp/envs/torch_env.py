@@ -134,11 +134,11 @@ class KarelTorchEnv:
         self._state: list[Any] = [torch.from_numpy(array).to(self.device) for array in empty.arrays]
         self._worlds = WorldBatch(empty.task, empty.height, empty.width, *self._state)
         self._is_over = torch.ones(count, dtype=torch.bool, device=self.device)
-        rules = torch.from_numpy(self.setting.rules).to(self.device)
+        constants = torch.from_numpy(self.setting.constants).to(self.device)
         play_worlds = cuda_kernels_of(self.setting).play_worlds
         arrays = [
             as_launchable(array)
-            for array in (rules, *self._state, self._is_over, self._rewards, *self._ended)
+            for array in (constants, *self._state, self._is_over, self._rewards, *self._ended)
         ]
         actions = [as_launchable(array) for array in (self._actions, self._had_bad_action)]
         show, shown = observer(self._worlds, self._planes)

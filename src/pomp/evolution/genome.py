@@ -14,7 +14,7 @@ from pomp.dsl.syntax import Program, tokens_of
 from pomp.dsl.vocabulary import LEAPS, Perception
 from pomp.engine.rule_machine import IDLE, PERCEPTIONS, SENSORS
 from pomp.evolution.config import EvolveConfig
-from pomp.karel.rules import Compass
+from pomp.karel.dynamics import Compass
 
 RULES = 4  # of a mode, besides its default
 

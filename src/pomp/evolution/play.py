@@ -138,7 +138,7 @@ def _play_on_cpu(
     def run_part(part: int) -> None:
         run_machines(
             part, parts, code.instructions, *machines.arrays[1:], *told,
-            setting.rules, *worlds.arrays, found.earned, found.played, found.tallies,
+            setting.constants, *worlds.arrays, found.earned, found.played, found.tallies,
             np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
             np.empty(1, np.uint64), np.empty(max(code.depth, 1), np.int32), np.empty(2, np.int32),
         )  # fmt: skip
@@ -151,7 +151,7 @@ def _play_on_gpu(
     setting: Setting, code: Code, machines: Machines, worlds: WorldBatch, told: tuple[Any, ...]
 ) -> Scores:
     """A thread for each machine and world; none is given up."""
-    from pomp.engine.rollout_cuda import rules_on_device
+    from pomp.engine.rollout_cuda import constants_on_device
 
     most, patience, limits, *counts = told
     shape = len(machines), len(worlds)
@@ -160,7 +160,7 @@ def _play_on_gpu(
     inputs = [as_launchable(to_device(table)) for table in tables]
     limited = [as_launchable(to_device(array)) for array in (patience, limits)]
     cuda_kernels_of(setting, code.depth).run_machines[blocks_for(shape[0] * shape[1]), THREADS](
-        *inputs, most, *limited, *counts, rules_on_device(setting),
+        *inputs, most, *limited, *counts, constants_on_device(setting),
         *map(as_launchable, (*worlds.arrays, earned, tallies)),
     )  # fmt: skip
     played = np.full(shape[0], shape[1], np.int32)

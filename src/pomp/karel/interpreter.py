@@ -23,7 +23,7 @@ from pomp.dsl.bytecode import (
     STOP,
     TEST,
 )
-from pomp.karel.rules import ACTIONS, PUT, perceive
+from pomp.karel.dynamics import ACTIONS, PUT, perceive
 
 CALLS, ENDING = range(2)  # entries of `outcome`
 MOST_STEPS = 1_000_000  # of a cap
@@ -71,13 +71,13 @@ class Cap:
 
 
 @scalar
-def refuses_nothing(trace, cells, rules, pose, action):
+def refuses_nothing(trace, cells, constants, pose, action):
     """Hook of a run that is not recorded."""
     return False
 
 
 @scalar
-def notes_nothing(trace, lane, cells, rules, pose, memory, action, pc, counters, top):
+def notes_nothing(trace, lane, cells, constants, pose, memory, action, pc, counters, top):
     """Hook of a run that is not recorded."""
 
 
@@ -89,19 +89,19 @@ def sees_nothing(trace, lane, pc, holds):
 @scalar
 def run_program(  # noqa: C901 - one loop over all operations, inlined as a whole
     step, refuses, note, saw, trace, lane,
-    code, rules, cells, pose, memory, stream, counters, by_calls, limit, outcome,
+    code, constants, cells, pose, memory, stream, counters, by_calls, limit, outcome,
 ):  # fmt: skip
     """Run one program to its end or its cap.
 
     Args:
-        step: the task's rules: `(cells, rules, pose, memory, stream, action) -> pose`.
+        step: the task's rules: `(cells, constants, pose, memory, stream, action) -> pose`.
         refuses: hook before an action; True ends the run.
         note: hook after an action.
         saw: hook after a condition was tested.
         trace: what the hooks write to.
         lane: the row of `trace` they write.
         code: `[L]` uint32, read.
-        rules: int64, read.
+        constants: int64, read.
         cells: `[H * W]` uint8, written.
         pose: where the agent is.
         memory: int32, written.
@@ -134,16 +134,16 @@ def run_program(  # noqa: C901 - one loop over all operations, inlined as a whol
         argument = (instruction >> ARGUMENT_SHIFT) & ARGUMENT_MASK
         pc += 1
         if operation <= PUT:
-            if refuses(trace, cells, rules, pose, operation):
+            if refuses(trace, cells, constants, pose, operation):
                 ending = _REFUSED
                 break
             memory[ACTIONS] += 1
-            pose = step(cells, rules, pose, memory, stream, operation)
+            pose = step(cells, constants, pose, memory, stream, operation)
             acted += 1
-            note(trace, lane, cells, rules, pose, memory, operation, pc - 1, counters, top)
+            note(trace, lane, cells, constants, pose, memory, operation, pc - 1, counters, top)
         elif operation < REPEAT:
             condition = (operation - TEST) & (BACK - TEST - 1)
-            holds = perceive(cells, rules, pose, condition & (NEGATED - 1)) != (
+            holds = perceive(cells, constants, pose, condition & (NEGATED - 1)) != (
                 condition >= NEGATED
             )
             saw(trace, lane, pc - 1, holds)

@@ -7,7 +7,7 @@ import numpy as np
 from pomp.core.compiling import kernel, launch, parts_for, scalar
 from pomp.core.cuda import as_launchable, room
 from pomp.core.errors import ConfigError
-from pomp.karel.rules import COUNT, WALL, ZERO
+from pomp.karel.dynamics import COUNT, WALL, ZERO
 from pomp.karel.world import WorldBatch
 
 CHANNELS = (8, 16)

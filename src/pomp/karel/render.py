@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from pomp.core.errors import ConfigError, OutputError
 from pomp.core.storage import write_atomically
-from pomp.karel.rules import COUNT, WALL
+from pomp.karel.dynamics import COUNT, WALL
 from pomp.karel.world import Map
 
 CELL = 32  # pixels a side

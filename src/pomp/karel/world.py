@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pomp.core.cuda import check_device, is_on_device, room, to_device, to_host
 from pomp.core.errors import WorldError
-from pomp.karel.rules import ACTIONS, COUNT, DONE, WALL, Facing
+from pomp.karel.dynamics import ACTIONS, COUNT, DONE, WALL, Facing
 
 SMALLEST, LARGEST = 3, 128
 """Rows and columns a grid may have."""
@@ -127,7 +127,7 @@ class WorldBatch:
         task: the name of the task they were made for.
         height: rows.
         width: columns.
-        cells: `[B, H * W]` uint8, the bytes of `pomp.karel.rules`.
+        cells: `[B, H * W]` uint8, the bytes of `pomp.karel.dynamics`.
         pose: `[B]` int32, 4 * cell + facing.
         memory: `[B, M]` int32, the task's integers.
         stream: `[B]` uint64, the random streams.

@@ -17,7 +17,7 @@ from pomp.dsl.bytecode import compile_programs
 from pomp.dsl.syntax import Program
 from pomp.engine.loading import cuda_kernels_of, kernels_of
 from pomp.engine.rollout import check_worlds
-from pomp.engine.rollout_cuda import rules_on_device
+from pomp.engine.rollout_cuda import constants_on_device
 from pomp.engine.starts import reset_again
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
@@ -113,7 +113,7 @@ class Episodes:
                 edges[part], edges[part + 1], self._code.instructions, *self._place,
                 self._last_words, choices, self._most, self._restarts,
                 self._cap.by_calls, self._cap.limit,
-                self.setting.rules, *self.worlds.arrays, *self.state,
+                self.setting.constants, *self.worlds.arrays, *self.state,
                 np.empty(max(self._code.depth, 1), np.int32), np.empty(2, np.int32),
             )  # fmt: skip
 
@@ -125,7 +125,7 @@ class Episodes:
         arguments = (
             as_launchable(self._code.on_device), *map(as_launchable, self._place),
             self._last_words, as_launchable(choices), self._most, self._restarts,
-            self._cap.by_calls, self._cap.limit, rules_on_device(self.setting),
+            self._cap.by_calls, self._cap.limit, constants_on_device(self.setting),
             *map(as_launchable, (*self.worlds.arrays, *self.state)),
         )  # fmt: skip
         return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*arguments)
@@ -138,13 +138,16 @@ class Episodes:
             return senses
         senses = np.empty(len(self), np.uint8) if out is None else out
         kernels_of(self.setting.task).sense_worlds(
-            self.setting.rules, self.worlds.cells, self.worlds.pose, self.idle, compass, senses
+            self.setting.constants, self.worlds.cells, self.worlds.pose, self.idle, compass, senses
         )
         return senses
 
     def sensor(self, out: Any, *, compass: bool = True) -> Callable[[Any], None]:
         """On a GPU: `sense` into fixed memory, as a function of the stream to use."""
-        kernel, rules = cuda_kernels_of(self.setting).sense_worlds, rules_on_device(self.setting)
+        kernel, constants = (
+            cuda_kernels_of(self.setting).sense_worlds,
+            constants_on_device(self.setting),
+        )
         arrays = (self.worlds.cells, self.worlds.pose, self.idle)
-        given = (rules, *map(as_launchable, arrays), compass, as_launchable(out))
+        given = (constants, *map(as_launchable, arrays), compass, as_launchable(out))
         return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*given)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pomp.core.errors import UnknownNameError
 from pomp.dsl.vocabulary import Perception
 from pomp.engine.lanes import DIRECTIONS, SEEN
-from pomp.karel.rules import Compass
+from pomp.karel.dynamics import Compass
 
 PERCEPTIONS = {perception.token: perception for perception in Perception}
 COMPASS = {

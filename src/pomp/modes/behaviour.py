@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from pomp.core.cuda import to_host
 from pomp.engine.rollout import rollout
-from pomp.karel.rules import COUNT
+from pomp.karel.dynamics import COUNT
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
 

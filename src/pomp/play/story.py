@@ -21,7 +21,7 @@ from pomp.engine.lanes import BY_CHOICE
 from pomp.engine.record import record
 from pomp.engine.rollout import act_on
 from pomp.engine.starts import draw_starts
-from pomp.karel.rules import COUNT, value
+from pomp.karel.dynamics import COUNT, value
 from pomp.karel.world import WorldBatch
 from pomp.machine.episodes import LAST_WORDS
 from pomp.machine.policy import ProgramMachine
@@ -96,7 +96,7 @@ class Scene:
             world=tuple(worlds.to_text().splitlines()),
             under=int(worlds.cells[0, worlds.pose[0] >> 2] & COUNT),
             actions=int(worlds.actions[0]),
-            worth=float(value(worlds.memory[0], self.setting.rules)),  # type: ignore[no-untyped-call]  # compiled
+            worth=float(value(worlds.memory[0], self.setting.constants)),  # type: ignore[no-untyped-call]  # compiled
             is_done=bool(worlds.done[0]),
         )
 
@@ -121,7 +121,7 @@ class Sandbox(Scene):
             self.moments.pop()
 
 
-def lay_out(program: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def numbered_lines(program: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """A program's lines, indented, and the line each of its tokens stands on."""
     lines = tuple(print_program(parse(program), indent=True).splitlines())
     places = (number for number, line in enumerate(lines) for _ in line.split())
@@ -163,7 +163,7 @@ class Story:
         self._draws = None if greedy else open_streams(Purpose.EVALUATION, seed, 1, worlds=1)
         programs = (*machine.modes, LAST_WORDS)
         self._code = compile_programs(programs, source=True)
-        self._lines = [lay_out(program)[1] for program in programs]
+        self._lines = [numbered_lines(program)[1] for program in programs]
         self._recent: Runs = ()
 
     def __iter__(self) -> Iterator[Moment]:
@@ -249,8 +249,8 @@ class Watching:
         warm_up(machine, setting)
         self.machine, self.setting = machine, setting
         self.speed, self.greedy, self.is_paused = speed, greedy, False
-        last_words = lay_out(LAST_WORDS)[0] if machine.episode.last_words else ()
-        self._programs = [*(lay_out(program)[0] for program in machine.modes), last_words]
+        last_words = numbered_lines(LAST_WORDS)[0] if machine.episode.last_words else ()
+        self._programs = [*(numbered_lines(program)[0] for program in machine.modes), last_words]
         self._begin(seed)
 
     def _begin(self, seed: int) -> None:

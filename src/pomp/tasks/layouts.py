@@ -8,40 +8,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.compiling import scalar
-from pomp.karel.rules import COUNT, FLAG, HEIGHT, NO_FLAG, WALL, WIDTH, ZERO
+from pomp.karel.dynamics import COUNT, FLAG, HEIGHT, NO_FLAG, WALL, WIDTH, ZERO
 from pomp.karel.world import LARGEST, SMALLEST
 
 
 @scalar
-def fill(cells, rules, top, left, rows, cols, byte):
+def fill(cells, constants, top, left, rows, cols, byte):
     """Write a byte into every cell of a rectangle."""
     for row in range(top, top + rows):
         for col in range(left, left + cols):
-            cells[row * rules[WIDTH] + col] = byte
+            cells[row * constants[WIDTH] + col] = byte
 
 
 @scalar
-def wall_in(cells, rules):
+def wall_in(cells, constants):
     """An empty room: walls around, zeros inside."""
-    height, width = rules[HEIGHT], rules[WIDTH]
-    fill(cells, rules, 0, 0, height, width, WALL)
-    fill(cells, rules, 1, 1, height - 2, width - 2, 0)
+    height, width = constants[HEIGHT], constants[WIDTH]
+    fill(cells, constants, 0, 0, height, width, WALL)
+    fill(cells, constants, 1, 1, height - 2, width - 2, 0)
 
 
 @scalar
-def build_stairs(cells, rules):
+def build_stairs(cells, constants):
     """A walled room with stairs from the lower left to the upper right, two walls thick."""
-    wall_in(cells, rules)
-    height, width = rules[HEIGHT], rules[WIDTH]
+    wall_in(cells, constants)
+    height, width = constants[HEIGHT], constants[WIDTH]
     for col in range(2, width):
         cells[(height + 1 - col) * width + col] = WALL
         cells[(height - col) * width + col] = WALL
 
 
 @scalar
-def flag_stairs(cells, rules):
+def flag_stairs(cells, constants):
     """Set FLAG on the stair cells and those right above them; everywhere else clear it."""
-    height, width = rules[HEIGHT], rules[WIDTH]
+    height, width = constants[HEIGHT], constants[WIDTH]
     for row in range(1, height - 1):
         for col in range(1, width - 1):
             on_stairs = row + col == height - 1 or row + col == height - 2
@@ -76,12 +76,12 @@ def count_free(cells):
 
 
 @scalar
-def find_marked(cells, rules, top, left, rows, cols):
+def find_marked(cells, constants, top, left, rows, cols):
     """The only marked cell of a rectangle, or -1 if there is none or more than one."""
     found = -1
     for row in range(top, top + rows):
         for col in range(left, left + cols):
-            cell = row * rules[WIDTH] + col
+            cell = row * constants[WIDTH] + col
             if cells[cell] & COUNT:
                 if found >= 0:
                     return -1
@@ -90,9 +90,9 @@ def find_marked(cells, rules, top, left, rows, cols):
 
 
 @scalar
-def find_only_marked(cells, rules):
+def find_only_marked(cells, constants):
     """The only marked cell of the world, or -1 if there is none or more than one."""
-    return find_marked(cells, rules, 0, 0, rules[HEIGHT], rules[WIDTH])
+    return find_marked(cells, constants, 0, 0, constants[HEIGHT], constants[WIDTH])
 
 
 @scalar

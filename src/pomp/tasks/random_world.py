@@ -5,35 +5,35 @@ from collections.abc import Mapping
 from pomp.core.compiling import scalar
 from pomp.core.errors import ConfigError
 from pomp.core.streams import below
-from pomp.karel.rules import FIRST_RULE, HEIGHT, UNIT, WALL, WIDTH, act, write_count
+from pomp.karel.dynamics import FIRST_CONSTANT, HEIGHT, UNIT, WALL, WIDTH, act, write_count
 from pomp.tasks import layouts
-from pomp.tasks.task import Option, Rules, Setting, Task
+from pomp.tasks.task import Constants, Option, Setting, Task
 
-WALL_ODDS, MARKER_ODDS = FIRST_RULE, FIRST_RULE + 1
+WALL_ODDS, MARKER_ODDS = FIRST_CONSTANT, FIRST_CONSTANT + 1
 _CERTAIN = 1 << 30  # odds are counted in this many parts
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """Each inner cell is a wall by chance, each free one holds a marker by chance."""
-    layouts.wall_in(cells, rules)
-    width = rules[WIDTH]
-    for row in range(1, rules[HEIGHT] - 1):
+    layouts.wall_in(cells, constants)
+    width = constants[WIDTH]
+    for row in range(1, constants[HEIGHT] - 1):
         for col in range(1, width - 1):
-            if below(stream, _CERTAIN) < rules[WALL_ODDS]:
+            if below(stream, _CERTAIN) < constants[WALL_ODDS]:
                 cells[row * width + col] = WALL
     if layouts.count_free(cells) == 0:  # the agent needs a place
-        row = 1 + below(stream, rules[HEIGHT] - 2)
+        row = 1 + below(stream, constants[HEIGHT] - 2)
         cells[row * width + 1 + below(stream, width - 2)] = 0
     for cell in range(len(cells)):
-        if cells[cell] & WALL == 0 and below(stream, _CERTAIN) < rules[MARKER_ODDS]:
+        if cells[cell] & WALL == 0 and below(stream, _CERTAIN) < constants[MARKER_ODDS]:
             write_count(cells, cell, 1)
     cell = layouts.kth_free(cells, below(stream, layouts.count_free(cells)))
     return cell << 2 | below(stream, 4)
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """Nothing is wanted and nothing pays."""
     layouts.set_zero_flags(cells)
     memory[UNIT] = 1
@@ -41,16 +41,16 @@ def begin(cells, rules, pose, memory):
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """The plain rules."""
-    return act(cells, rules, pose, action)
+    return act(cells, constants, pose, action)
 
 
-def _rules(setting: Setting) -> Rules:
+def _constants(setting: Setting) -> Constants:
     odds = [setting.number(name) for name in ("walls", "markers")]
     if max(odds) > 1:
         raise ConfigError("options walls and markers are probabilities, from 0 to 1")
-    return Rules(cap=9, own=tuple(int(chance * _CERTAIN) for chance in odds))
+    return Constants(cap=9, own=tuple(int(chance * _CERTAIN) for chance in odds))
 
 
 _VARIANTS: Mapping[str, Mapping[str, object]] = {
@@ -64,11 +64,11 @@ RANDOM_WORLD = Task(
     summary="no task: random walls, markers and agent",
     size=(8, 8),
     ceiling=0.0,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="nothing in particular",
-    rules=_rules,
+    constants=_constants,
     wrong_size=layouts.any_size,
     too_many="walls and markers are random everywhere",
     variants=_VARIANTS,

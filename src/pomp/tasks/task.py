@@ -2,13 +2,13 @@
 
 The three compiled functions of a task are the only code about it that runs in the engine:
 
-    lay_out(cells, rules, memory, stream) -> pose          draw a start: walls, markers, agent
-    begin(cells, rules, pose, memory) -> bool              derive flags and memory from it
-    step(cells, rules, pose, memory, stream, action) -> pose   one action and its consequences
+    draw_start(cells, constants, memory, stream) -> pose      draw walls, markers and the agent
+    begin(cells, constants, pose, memory) -> bool             derive flags and memory from them
+    step(cells, constants, pose, memory, stream, action) -> pose   one action, its consequences
 
-`cells` and `memory` come to `lay_out` all zero. `begin` is also given maps from files and says
+`cells` and `memory` come to `draw_start` all zero. `begin` is also given maps from files and says
 whether the task can start there. A `step` draws from the stream once at most. See
-`pomp.karel.rules` for the bytes, the memory slots and the rules every task shares.
+`pomp.karel.dynamics` for the bytes, the memory slots and the rules every task shares.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.errors import ConfigError, UnknownNameError
-from pomp.karel.rules import FIRST_SLOT, SUM
+from pomp.karel.dynamics import FIRST_SLOT, SUM
 from pomp.karel.world import Map
 
 MAX_STARTS = 100_000
@@ -76,7 +76,7 @@ SWITCH = ("off", "on")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules:
+class Constants:
     """The numbers of a task in one setting.
 
     Attributes:
@@ -85,7 +85,7 @@ class Rules:
         pay: what one unit of the score pays.
         cost: what every action costs.
         fine: what one unit of the tally costs.
-        own: the task's further integers, read from rules[FIRST_RULE] on.
+        own: the task's further integers, read from constants[FIRST_CONSTANT] on.
     """
 
     cap: int = 1
@@ -131,12 +131,12 @@ class Task:
         ceiling: what perfect play returns (Inf-Harvester: what a good strategy returns).
         variants: variant -> option -> default; the first variant is the default.
         options: what each option means.
-        lay_out: compiled; see this module's docstring.
+        draw_start: compiled; see this module's docstring.
         begin: compiled.
         step: compiled.
         needs: what `begin` wants to find in a map.
         most_shown: markers a cell of a map may show; 0: as many as the cap allows.
-        rules: the numbers of a setting.
+        constants: the numbers of a setting.
         slots: how many memory slots of its own a world of a size has.
         wrong_size: what sizes must be, if the given one is wrong.
         scales: the horizons it has.
@@ -154,12 +154,12 @@ class Task:
     summary: str
     size: tuple[int, int]
     ceiling: float
-    lay_out: Callable[..., Any]
+    draw_start: Callable[..., Any]
     begin: Callable[..., Any]
     step: Callable[..., Any]
     needs: str
     most_shown: int = 0
-    rules: Callable[["Setting"], Rules]
+    constants: Callable[["Setting"], Constants]
     variants: Mapping[str, Mapping[str, Any]] = field(
         default_factory=lambda: MappingProxyType({"plain": {}})
     )
@@ -205,7 +205,7 @@ class Task:
             listed = ", ".join(map(str, self.scales))
             raise ConfigError(f"{self.name} has scale {listed}, got {scale}")
         setting = Setting(self, variant, MappingProxyType(chosen), height, width, scale)
-        _ = setting.rules  # options that do not go together show here, before anything runs
+        _ = setting.constants  # options that do not go together show here, before anything runs
         return setting
 
 
@@ -236,14 +236,16 @@ class Setting:
         return FIRST_SLOT + self.task.slots(self.height, self.width)
 
     @cached_property
-    def rules(self) -> NDArray[np.int64]:
+    def constants(self) -> NDArray[np.int64]:
         """The rules as the engine takes them."""
-        rules = self.task.rules(self)
-        whole = lcm(rules.pay.denominator, rules.cost.denominator, rules.fine.denominator)
-        money = (int(part * whole) for part in (rules.pay, rules.cost, rules.fine))
+        constants = self.task.constants(self)
+        whole = lcm(
+            constants.pay.denominator, constants.cost.denominator, constants.fine.denominator
+        )
+        money = (int(part * whole) for part in (constants.pay, constants.cost, constants.fine))
         offsets = (-self.width, 1, self.width, -1)
-        shape = (self.height, self.width, rules.cap, rules.value, self.scale)
-        return np.array([*offsets, *shape, *money, whole, *rules.own], np.int64)
+        shape = (self.height, self.width, constants.cap, constants.value, self.scale)
+        return np.array([*offsets, *shape, *money, whole, *constants.own], np.int64)
 
     def describe(self) -> dict[str, Any]:
         """Its variant and options as JSON, for the configs of runs."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from pomp.core.compiling import scalar
 from pomp.core.streams import below
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     COUNT,
     DONE,
     FLAG,
@@ -27,7 +27,7 @@ from pomp.karel.rules import (
 )
 from pomp.karel.world import Map
 from pomp.tasks import layouts
-from pomp.tasks.task import Rules, Setting, Task
+from pomp.tasks.task import Constants, Setting, Task
 
 HOUSE = """
 ######################
@@ -59,7 +59,7 @@ _SIGNAL_CELL = SIGNAL[0] * len(_ROWS[0]) + SIGNAL[1]
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """The house; a random ten of the candidate cells hold a marker."""
     to_see, to_choose = _CANDIDATES, MARKERS
     for cell in range(len(cells)):
@@ -71,11 +71,11 @@ def lay_out(cells, rules, memory, stream):
                 to_choose -= 1
             to_see -= 1
     write_count(cells, _SIGNAL_CELL, 2)
-    return pose_at(START[0], START[1], rules[WIDTH], SOUTH)
+    return pose_at(START[0], START[1], constants[WIDTH], SOUTH)
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """Cells with exactly one marker are the targets."""
     layouts.set_zero_flags(cells)
     for cell in range(len(cells)):
@@ -86,23 +86,23 @@ def begin(cells, rules, pose, memory):
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """Count the targets that are empty."""
     if is_moving(action):
-        return travel(cells, rules, pose, action)
+        return travel(cells, constants, pose, action)
     cell = pose >> 2
     before = cells[cell] & ZERO != 0
-    handle(cells, rules, pose, action)
-    if cells[cell] & FLAG and (rules[VALUE] == LAST or not memory[DONE]):
+    handle(cells, constants, pose, action)
+    if cells[cell] & FLAG and (constants[VALUE] == LAST or not memory[DONE]):
         memory[SCORE] += change(before, cells[cell] & ZERO != 0)
         if memory[SCORE] == memory[UNIT]:
             memory[DONE] = 1
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
+def _constants(setting: Setting) -> Constants:
     is_leaps = setting.variant == "leaps"
-    return Rules(cap=9 if is_leaps else 1, value=LAST if is_leaps else SUM)
+    return Constants(cap=9 if is_leaps else 1, value=LAST if is_leaps else SUM)
 
 
 def _is_start(start: Map) -> bool:
@@ -123,12 +123,12 @@ CLEAN_HOUSE = Task(
     summary="collect ten markers scattered along the walls of a house",
     size=(len(_ROWS), len(_ROWS[0])),
     ceiling=1.0,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="at least one cell with exactly one marker",
     most_shown=2,
-    rules=_rules,
+    constants=_constants,
     wrong_size=lambda height, width: "" if (height, width) == (14, 22) else "14x22, its map",
     is_start=_is_start,
     too_many="10 of 68 cells hold a marker, 290 billion ways; use --starts",

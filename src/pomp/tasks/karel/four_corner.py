@@ -5,11 +5,11 @@ from fractions import Fraction
 
 from pomp.core.compiling import scalar
 from pomp.core.streams import below
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     COUNT,
     DONE,
     EAST,
-    FIRST_RULE,
+    FIRST_CONSTANT,
     FIRST_SLOT,
     FLAG,
     HEIGHT,
@@ -28,10 +28,10 @@ from pomp.karel.rules import (
 )
 from pomp.karel.world import Map
 from pomp.tasks import layouts
-from pomp.tasks.task import SWITCH, Option, Rules, Setting, Start, Task
+from pomp.tasks.task import SWITCH, Constants, Option, Setting, Start, Task
 
 GOOD, WRONG, MARKERS, _SLOTS = range(FIRST_SLOT, FIRST_SLOT + 4)
-EIGHT_STARTS, ZERO_ON_WRONG, LAG = range(FIRST_RULE, FIRST_RULE + 3)
+EIGHT_STARTS, ZERO_ON_WRONG, LAG = range(FIRST_CONSTANT, FIRST_CONSTANT + 3)
 CORNERS = 4
 
 
@@ -45,19 +45,19 @@ def start_pose(k, height, width):
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """An empty room; eight starts, or (LEAPS) one."""
-    layouts.wall_in(cells, rules)
-    height, width = rules[HEIGHT], rules[WIDTH]
-    if rules[EIGHT_STARTS]:
+    layouts.wall_in(cells, constants)
+    height, width = constants[HEIGHT], constants[WIDTH]
+    if constants[EIGHT_STARTS]:
         return start_pose(below(stream, 8), height, width)
     return pose_at(height - 2, 2, width, EAST)
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """Flag the corners and count what lies on them and elsewhere."""
-    height, width = rules[HEIGHT], rules[WIDTH]
+    height, width = constants[HEIGHT], constants[WIDTH]
     for row in (1, height - 2):
         for col in (1, width - 2):
             cells[row * width + col] |= FLAG
@@ -73,38 +73,38 @@ def begin(cells, rules, pose, memory):
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """Count corners holding exactly one marker; a marker elsewhere spoils it."""
     markers_before = memory[MARKERS]
     if is_moving(action):
-        pose = travel(cells, rules, pose, action)
+        pose = travel(cells, constants, pose, action)
     else:
         cell = pose >> 2
         before = cells[cell] & COUNT
-        memory[MARKERS] += handle(cells, rules, pose, action)
+        memory[MARKERS] += handle(cells, constants, pose, action)
         after = cells[cell] & COUNT
         if cells[cell] & FLAG:
             memory[GOOD] += change(before == 1, after == 1)
         else:
             memory[WRONG] += change(before > 0, after > 0)
-    if rules[VALUE] == LAST:
-        markers = markers_before if rules[LAG] else memory[MARKERS]
+    if constants[VALUE] == LAST:
+        markers = markers_before if constants[LAG] else memory[MARKERS]
         memory[SCORE] = 0 if markers > memory[GOOD] else memory[GOOD]
         if memory[SCORE] == CORNERS:
             memory[DONE] = 1
     elif not memory[DONE]:
         if memory[WRONG] == 0:
             memory[SCORE] = memory[GOOD]
-        elif rules[ZERO_ON_WRONG]:
+        elif constants[ZERO_ON_WRONG]:
             memory[SCORE] = 0
         memory[DONE] = memory[WRONG] > 0 or memory[GOOD] == CORNERS
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
+def _constants(setting: Setting) -> Constants:
     is_leaps = setting.variant == "leaps"
     own = (setting.options["start"] == "eight", setting.flag("zero_on_wrong"), setting.flag("lag"))
-    return Rules(
+    return Constants(
         cap=9 if is_leaps else 1, value=LAST if is_leaps else SUM, own=tuple(map(int, own))
     )
 
@@ -131,11 +131,11 @@ FOUR_CORNER = Task(
     summary="put one marker on each corner and none elsewhere",
     size=(12, 12),
     ceiling=1.0,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="nothing in particular",
-    rules=_rules,
+    constants=_constants,
     slots=lambda height, width: _SLOTS - FIRST_SLOT,
     wrong_size=lambda height, width: layouts.any_size(height, width, (5, 5)),
     starts=_starts,

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from pomp.core.compiling import scalar
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     COUNT,
     DONE,
     EAST,
-    FIRST_RULE,
+    FIRST_CONSTANT,
     FIRST_SLOT,
     HEIGHT,
     LAST,
@@ -26,22 +26,22 @@ from pomp.karel.rules import (
 )
 from pomp.karel.world import Map
 from pomp.tasks import layouts
-from pomp.tasks.task import SWITCH, Option, Rules, Setting, Start, Task
+from pomp.tasks.task import SWITCH, Constants, Option, Setting, Start, Task
 
 MARKERS = FIRST_SLOT
-LAG = FIRST_RULE
+LAG = FIRST_CONSTANT
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """A room with a marker on every cell; the agent in the lower left corner."""
-    layouts.wall_in(cells, rules)
-    layouts.fill(cells, rules, 1, 1, rules[HEIGHT] - 2, rules[WIDTH] - 2, 1)
-    return pose_at(rules[HEIGHT] - 2, 1, rules[WIDTH], EAST)
+    layouts.wall_in(cells, constants)
+    layouts.fill(cells, constants, 1, 1, constants[HEIGHT] - 2, constants[WIDTH] - 2, 1)
+    return pose_at(constants[HEIGHT] - 2, 1, constants[WIDTH], EAST)
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """All markers present are to be picked."""
     memory[MARKERS] = layouts.count_marked(cells)
     memory[UNIT] = memory[MARKERS]
@@ -49,29 +49,29 @@ def begin(cells, rules, pose, memory):
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """Score the markers gone; with lag, as they stood before this action."""
     markers = memory[MARKERS]
     if is_moving(action):
-        pose = travel(cells, rules, pose, action)
+        pose = travel(cells, constants, pose, action)
     else:
         before = cells[pose >> 2] & COUNT
-        picked = handle(cells, rules, pose, action)
-        if rules[VALUE] == SUM:  # counts marked cells, LEAPS counts markers
+        picked = handle(cells, constants, pose, action)
+        if constants[VALUE] == SUM:  # counts marked cells, LEAPS counts markers
             picked = change(before > 0, cells[pose >> 2] & COUNT > 0)
         memory[MARKERS] += picked
-    if rules[LAG] == 0:
+    if constants[LAG] == 0:
         markers = memory[MARKERS]
-    if rules[VALUE] == LAST or not memory[DONE]:
+    if constants[VALUE] == LAST or not memory[DONE]:
         memory[SCORE] = memory[UNIT] - markers
         if markers == 0:
             memory[DONE] = 1
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
+def _constants(setting: Setting) -> Constants:
     is_leaps = setting.variant == "leaps"
-    return Rules(
+    return Constants(
         cap=9 if is_leaps else 1,
         value=LAST if is_leaps else SUM,
         own=(int(setting.flag("lag")),),
@@ -91,11 +91,11 @@ HARVESTER = Task(
     summary="pick up the marker of every cell",
     size=(8, 8),
     ceiling=1.0,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="at least one marker",
-    rules=_rules,
+    constants=_constants,
     slots=lambda height, width: 1,
     wrong_size=layouts.any_size,
     starts=_starts,

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from pomp.core.compiling import scalar
 from pomp.core.streams import below
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     DONE,
     EAST,
-    FIRST_RULE,
+    FIRST_CONSTANT,
     FIRST_SLOT,
     HEIGHT,
     LAST,
@@ -28,17 +28,17 @@ from pomp.karel.rules import (
 )
 from pomp.karel.world import Map
 from pomp.tasks import layouts
-from pomp.tasks.task import Option, Rules, Setting, Start, Task
+from pomp.tasks.task import Constants, Option, Setting, Start, Task
 
 GOAL = FIRST_SLOT
-RANDOM_START, MARKER_ANYWHERE = FIRST_RULE, FIRST_RULE + 1
+RANDOM_START, MARKER_ANYWHERE = FIRST_CONSTANT, FIRST_CONSTANT + 1
 _NEIGHBOURS = 4
 
 
 @scalar
-def neighbour(rules, cell, k):
+def neighbour(constants, cell, k):
     """The k-th lattice neighbour of a node (up, down, left, right), or -1 outside."""
-    height, width = rules[HEIGHT], rules[WIDTH]
+    height, width = constants[HEIGHT], constants[WIDTH]
     row = cell // width + (-2, 2, 0, 0)[k]
     col = cell % width + (0, 0, -2, 2)[k]
     inside = 0 < row < height - 1 and 0 < col < width - 1
@@ -46,24 +46,24 @@ def neighbour(rules, cell, k):
 
 
 @scalar
-def carve(cells, rules, memory, stream):
+def carve(cells, constants, memory, stream):
     """Cut a spanning tree into solid wall; the task's memory serves as the stack of nodes.
 
     A node connects all its unvisited neighbours at once, in random order; the one connected last is
     taken up next.
     """
-    width = rules[WIDTH]
+    width = constants[WIDTH]
     for cell in range(len(cells)):
         cells[cell] = WALL
     height = 1
-    memory[FIRST_SLOT] = (rules[HEIGHT] - 2) * width + 1
+    memory[FIRST_SLOT] = (constants[HEIGHT] - 2) * width + 1
     cells[memory[FIRST_SLOT]] = 0
     while height > 0:
         height -= 1
         node = memory[FIRST_SLOT + height]
         found = 0
         for k in range(_NEIGHBOURS):
-            other = neighbour(rules, node, k)
+            other = neighbour(constants, node, k)
             if other >= 0 and cells[other] & WALL:
                 memory[FIRST_SLOT + height + found] = other
                 found += 1
@@ -81,14 +81,14 @@ def carve(cells, rules, memory, stream):
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """A maze, the agent in its lower left corner, the marker anywhere else."""
-    carve(cells, rules, memory, stream)
+    carve(cells, constants, memory, stream)
     free = layouts.count_free(cells)
-    start = (rules[HEIGHT] - 2) * rules[WIDTH] + 1
-    if rules[RANDOM_START]:
+    start = (constants[HEIGHT] - 2) * constants[WIDTH] + 1
+    if constants[RANDOM_START]:
         start = layouts.kth_free(cells, below(stream, free))
-    if rules[MARKER_ANYWHERE]:
+    if constants[MARKER_ANYWHERE]:
         goal = layouts.kth_free(cells, below(stream, free))
     else:
         cells[start] = WALL  # for the moment: the marker must not lie there
@@ -99,22 +99,22 @@ def lay_out(cells, rules, memory, stream):
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """The goal is the marked cell, whatever happens to the marker later."""
     layouts.set_zero_flags(cells)
     for slot in range(FIRST_SLOT, len(memory)):
         memory[slot] = 0
-    memory[GOAL] = layouts.find_only_marked(cells, rules)
+    memory[GOAL] = layouts.find_only_marked(cells, constants)
     memory[UNIT] = 1
     return memory[GOAL] >= 0
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """Pay for arriving; LEAPS pays for being there."""
-    pose = act(cells, rules, pose, action)
+    pose = act(cells, constants, pose, action)
     is_there = pose >> 2 == memory[GOAL]
-    if rules[VALUE] == LAST:
+    if constants[VALUE] == LAST:
         memory[SCORE] = is_there
     elif is_there:
         memory[SCORE] = 1
@@ -123,10 +123,10 @@ def step(cells, rules, pose, memory, stream, action):
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
+def _constants(setting: Setting) -> Constants:
     is_leaps = setting.variant == "leaps"
     own = (int(setting.options["start"] == "random"), int(is_leaps))
-    return Rules(cap=9 if is_leaps else 1, value=LAST if is_leaps else SUM, own=own)
+    return Constants(cap=9 if is_leaps else 1, value=LAST if is_leaps else SUM, own=own)
 
 
 def _mazes(height: int, width: int) -> dict[bytes, Fraction]:
@@ -185,11 +185,11 @@ MAZE = Task(
     summary="find the marker in a random maze",
     size=(8, 8),
     ceiling=1.0,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="exactly one marker",
-    rules=_rules,
+    constants=_constants,
     slots=lambda height, width: (height // 2) * (width // 2) + _NEIGHBOURS,
     wrong_size=_wrong_size,
     starts=_starts,

@@ -7,10 +7,10 @@ from itertools import combinations
 from pomp.core.compiling import scalar
 from pomp.core.errors import ConfigError
 from pomp.core.streams import below
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     DONE,
     EAST,
-    FIRST_RULE,
+    FIRST_CONSTANT,
     FIRST_SLOT,
     FLAG,
     HEIGHT,
@@ -29,17 +29,17 @@ from pomp.karel.rules import (
 )
 from pomp.karel.world import Map
 from pomp.tasks import layouts
-from pomp.tasks.task import SWITCH, Option, Rules, Setting, Start, Task
+from pomp.tasks.task import SWITCH, Constants, Option, Setting, Start, Task
 
 GOAL, DISTANCE, _SLOTS = range(FIRST_SLOT, FIRST_SLOT + 3)
-DENSE, PENALISED = FIRST_RULE, FIRST_RULE + 1
+DENSE, PENALISED = FIRST_CONSTANT, FIRST_CONSTANT + 1
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """Stairs; agent and marker on two different stair cells, the marker higher."""
-    layouts.build_stairs(cells, rules)
-    height, width = rules[HEIGHT], rules[WIDTH]
+    layouts.build_stairs(cells, constants)
+    height, width = constants[HEIGHT], constants[WIDTH]
     first = below(stream, width - 2)
     second = below(stream, width - 3)
     if second >= first:
@@ -50,35 +50,35 @@ def lay_out(cells, rules, memory, stream):
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """The goal is the marked cell, whatever happens to the marker later."""
     layouts.set_zero_flags(cells)
-    layouts.flag_stairs(cells, rules)
-    memory[GOAL] = layouts.find_only_marked(cells, rules)
-    memory[DISTANCE] = distance(rules, pose >> 2, memory[GOAL])
-    is_share = rules[DENSE] and rules[VALUE] == SUM  # of the initial distance
+    layouts.flag_stairs(cells, constants)
+    memory[GOAL] = layouts.find_only_marked(cells, constants)
+    memory[DISTANCE] = distance(constants, pose >> 2, memory[GOAL])
+    is_share = constants[DENSE] and constants[VALUE] == SUM  # of the initial distance
     memory[UNIT] = memory[DISTANCE] if is_share else 1
     return memory[GOAL] >= 0 and memory[DISTANCE] > 0
 
 
 @scalar
-def distance(rules, one, other):
+def distance(constants, one, other):
     """Manhattan distance between two cells."""
-    width = rules[WIDTH]
+    width = constants[WIDTH]
     return abs(one // width - other // width) + abs(one % width - other % width)
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """Pay for arriving, or (dense) for every step nearer; leaving the stairs may cost."""
-    pose = act(cells, rules, pose, action)
+    pose = act(cells, constants, pose, action)
     cell = pose >> 2
     was_done = memory[DONE]
-    if rules[DENSE]:
-        now = distance(rules, cell, memory[GOAL])
+    if constants[DENSE]:
+        now = distance(constants, cell, memory[GOAL])
         gain = memory[DISTANCE] - now if cells[cell] & FLAG else -1
         memory[DISTANCE] = now
-        if rules[VALUE] == MEAN:
+        if constants[VALUE] == MEAN:
             memory[SCORE] = gain
             memory[TALLY] += gain
         elif not was_done:
@@ -87,22 +87,22 @@ def step(cells, rules, pose, memory, stream, action):
             memory[DONE] = 1
         return pose
     arrived = cell == memory[GOAL] and not was_done
-    if arrived or rules[VALUE] == LAST:
+    if arrived or constants[VALUE] == LAST:
         memory[SCORE] = arrived
     if arrived:
         memory[DONE] = 1
-    elif rules[PENALISED] and not was_done and cells[cell] & FLAG == 0:
+    elif constants[PENALISED] and not was_done and cells[cell] & FLAG == 0:
         memory[TALLY] = 1
         memory[DONE] = 1
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
+def _constants(setting: Setting) -> Constants:
     dense, penalty = setting.flag("dense"), setting.number("off_stairs_penalty")
     if dense and penalty:
         raise ConfigError("option off_stairs_penalty goes with dense=off; dense has its own")
     is_leaps = setting.variant == "leaps"
-    return Rules(
+    return Constants(
         cap=9 if is_leaps else 1,
         value=(MEAN if dense else LAST) if is_leaps else SUM,
         fine=penalty,
@@ -132,11 +132,11 @@ STAIR_CLIMBER = Task(
     summary="climb the stairs to the marked cell",
     size=(12, 12),
     ceiling=1.0,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="exactly one marker, away from the agent",
-    rules=_rules,
+    constants=_constants,
     slots=lambda height, width: _SLOTS - FIRST_SLOT,
     wrong_size=square_size,
     starts=_starts,

@@ -6,11 +6,11 @@ from itertools import product
 
 from pomp.core.compiling import scalar
 from pomp.core.streams import below
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     COUNT,
     DONE,
     EAST,
-    FIRST_RULE,
+    FIRST_CONSTANT,
     FIRST_SLOT,
     FLAG,
     HEIGHT,
@@ -32,23 +32,23 @@ from pomp.karel.rules import (
 )
 from pomp.karel.world import Map
 from pomp.tasks import layouts
-from pomp.tasks.task import SWITCH, Option, Rules, Setting, Start, Task
+from pomp.tasks.task import SWITCH, Constants, Option, Setting, Start, Task
 
 FIRST_WRONG, COLUMN, _SLOTS = range(FIRST_SLOT, FIRST_SLOT + 3)
-DENSE, LAST_MARKER = FIRST_RULE, FIRST_RULE + 1
+DENSE, LAST_MARKER = FIRST_CONSTANT, FIRST_CONSTANT + 1
 MARKED_ONE_IN = 4  # a bottom cell is marked with probability 1/4
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """An empty room; random markers on the bottom row, the agent at its left end."""
-    layouts.wall_in(cells, rules)
-    height, width = rules[HEIGHT], rules[WIDTH]
+    layouts.wall_in(cells, constants)
+    height, width = constants[HEIGHT], constants[WIDTH]
     bottom = (height - 2) * width
     for col in range(1, width - 2):
         if below(stream, MARKED_ONE_IN) == 0:
             write_count(cells, bottom + col, 1)
-    if rules[LAST_MARKER]:
+    if constants[LAST_MARKER]:
         write_count(cells, bottom + width - 2, 1)
     return pose_at(height - 2, 1, width, EAST)
 
@@ -62,62 +62,62 @@ def is_right(cells, cell):
 
 
 @scalar
-def first_wrong(cells, rules, col):
+def first_wrong(cells, constants, col):
     """The first wrong column of the bottom row from `col` on; width - 1 if there is none."""
-    bottom = (rules[HEIGHT] - 2) * rules[WIDTH]
-    while col < rules[WIDTH] - 1 and is_right(cells, bottom + col):
+    bottom = (constants[HEIGHT] - 2) * constants[WIDTH]
+    while col < constants[WIDTH] - 1 and is_right(cells, bottom + col):
         col += 1
     return col
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """The marked cells of the bottom row are the targets."""
     layouts.set_zero_flags(cells)
-    width = rules[WIDTH]
-    bottom = (rules[HEIGHT] - 2) * width
+    width = constants[WIDTH]
+    bottom = (constants[HEIGHT] - 2) * width
     for col in range(1, width - 1):
         if cells[bottom + col] & COUNT:
             cells[bottom + col] |= FLAG
-    memory[FIRST_WRONG] = first_wrong(cells, rules, 1)
+    memory[FIRST_WRONG] = first_wrong(cells, constants, 1)
     memory[COLUMN] = (pose >> 2) % width
-    memory[UNIT] = width - 1 if rules[DENSE] else 1
+    memory[UNIT] = width - 1 if constants[DENSE] else 1
     return True
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """Count right cells from the left end to the agent's column, up to the first wrong one."""
-    width = rules[WIDTH]
-    bottom = (rules[HEIGHT] - 2) * width
+    width = constants[WIDTH]
+    bottom = (constants[HEIGHT] - 2) * width
     if is_moving(action):
         before = pose >> 2
-        pose = travel(cells, rules, pose, action)
+        pose = travel(cells, constants, pose, action)
         if pose >> 2 != before:
             memory[COLUMN] += change(pose & 3 == WEST, pose & 3 == EAST)
     else:
-        handle(cells, rules, pose, action)
+        handle(cells, constants, pose, action)
         col = memory[COLUMN]
         if pose >> 2 >= bottom and col <= memory[FIRST_WRONG]:
             if not is_right(cells, pose >> 2):
                 memory[FIRST_WRONG] = col
             elif col == memory[FIRST_WRONG]:
-                memory[FIRST_WRONG] = first_wrong(cells, rules, col)
+                memory[FIRST_WRONG] = first_wrong(cells, constants, col)
     right = min(memory[FIRST_WRONG] - 1, memory[COLUMN])
     if right == width - 2 and pose >> 2 == bottom + width - 2:
         right += 1
-    if rules[VALUE] == LAST or not memory[DONE]:
+    if constants[VALUE] == LAST or not memory[DONE]:
         if right == width - 1:
             memory[DONE] = 1
-        memory[SCORE] = right if rules[DENSE] else memory[DONE]
+        memory[SCORE] = right if constants[DENSE] else memory[DONE]
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
+def _constants(setting: Setting) -> Constants:
     is_leaps = setting.variant == "leaps"
     is_dense = is_leaps or setting.flag("dense")
     own = (int(is_dense), int(setting.options["last_marker"] == "always"))
-    return Rules(cap=9 if is_leaps else 2, value=LAST if is_leaps else SUM, own=own)
+    return Constants(cap=9 if is_leaps else 2, value=LAST if is_leaps else SUM, own=own)
 
 
 def _starts(setting: Setting) -> Iterator[Start]:
@@ -139,11 +139,11 @@ TOP_OFF = Task(
     summary="top off every marked cell of the bottom row and stop at its right end",
     size=(12, 12),
     ceiling=1.0,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="nothing in particular",
-    rules=_rules,
+    constants=_constants,
     slots=lambda height, width: _SLOTS - FIRST_SLOT,
     wrong_size=lambda height, width: layouts.any_size(height, width, (3, 4)),
     starts=_starts,

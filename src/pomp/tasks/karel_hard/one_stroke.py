@@ -6,10 +6,10 @@ from itertools import product
 
 from pomp.core.compiling import scalar
 from pomp.core.streams import below
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     DONE,
     EAST,
-    FIRST_RULE,
+    FIRST_CONSTANT,
     FIRST_SLOT,
     FLAG,
     HEIGHT,
@@ -24,23 +24,23 @@ from pomp.karel.rules import (
 )
 from pomp.karel.world import Map
 from pomp.tasks import layouts
-from pomp.tasks.task import SWITCH, Option, Rules, Setting, Start, Task
+from pomp.tasks.task import SWITCH, Constants, Option, Setting, Start, Task
 
 VISITED = FIRST_SLOT
-LAG = FIRST_RULE
+LAG = FIRST_CONSTANT
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """An empty room, the agent anywhere."""
-    layouts.wall_in(cells, rules)
-    row = 1 + below(stream, rules[HEIGHT] - 2)
-    col = 1 + below(stream, rules[WIDTH] - 2)
-    return pose_at(row, col, rules[WIDTH], EAST)
+    layouts.wall_in(cells, constants)
+    row = 1 + below(stream, constants[HEIGHT] - 2)
+    col = 1 + below(stream, constants[WIDTH] - 2)
+    return pose_at(row, col, constants[WIDTH], EAST)
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """The agent's cell is visited; all free cells are to be."""
     cells[pose >> 2] |= FLAG
     memory[VISITED] = 1
@@ -49,24 +49,24 @@ def begin(cells, rules, pose, memory):
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """Wall up the cell left behind; done when blocked or when every cell is visited."""
     visited = memory[VISITED]
     cell = pose >> 2
-    pose = act(cells, rules, pose, action)
+    pose = act(cells, constants, pose, action)
     if pose >> 2 != cell:
         cells[cell] = WALL | FLAG
         memory[VISITED] += cells[pose >> 2] & FLAG == 0
         cells[pose >> 2] |= FLAG
     if not memory[DONE]:
-        memory[SCORE] = visited if rules[LAG] else memory[VISITED]
+        memory[SCORE] = visited if constants[LAG] else memory[VISITED]
         is_blocked = action == MOVE and pose >> 2 == cell
         memory[DONE] = is_blocked or memory[SCORE] == memory[UNIT]
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
-    return Rules(own=(int(setting.flag("lag")),))
+def _constants(setting: Setting) -> Constants:
+    return Constants(own=(int(setting.flag("lag")),))
 
 
 def _starts(setting: Setting) -> Iterator[Start]:
@@ -82,11 +82,11 @@ ONE_STROKE = Task(
     summary="visit every cell once; a cell left behind becomes a wall",
     size=(8, 8),
     ceiling=1.0,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="nothing in particular",
-    rules=_rules,
+    constants=_constants,
     slots=lambda height, width: 1,
     wrong_size=layouts.any_size,
     starts=_starts,

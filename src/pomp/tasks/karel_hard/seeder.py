@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from pomp.core.compiling import scalar
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     COUNT,
     DONE,
     EAST,
@@ -22,20 +22,20 @@ from pomp.karel.rules import (
 )
 from pomp.karel.world import Map
 from pomp.tasks import layouts
-from pomp.tasks.task import Rules, Setting, Start, Task
+from pomp.tasks.task import Constants, Setting, Start, Task
 
 SINGLES, DOUBLES, _SLOTS = range(FIRST_SLOT, FIRST_SLOT + 3)
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """An empty room; the agent in the lower left corner."""
-    layouts.wall_in(cells, rules)
-    return pose_at(rules[HEIGHT] - 2, 1, rules[WIDTH], EAST)
+    layouts.wall_in(cells, constants)
+    return pose_at(constants[HEIGHT] - 2, 1, constants[WIDTH], EAST)
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """Every free cell is to be sown; count what is there already."""
     for cell in range(len(cells)):
         memory[SINGLES] += cells[cell] & COUNT == 1
@@ -45,13 +45,13 @@ def begin(cells, rules, pose, memory):
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """Count cells holding one marker; done when all do, or at the first double."""
     if is_moving(action):
-        pose = travel(cells, rules, pose, action)
+        pose = travel(cells, constants, pose, action)
     else:
         before = cells[pose >> 2] & COUNT
-        handle(cells, rules, pose, action)
+        handle(cells, constants, pose, action)
         after = cells[pose >> 2] & COUNT
         memory[SINGLES] += change(before == 1, after == 1)
         memory[DOUBLES] += change(before > 1, after > 1)
@@ -61,8 +61,8 @@ def step(cells, rules, pose, memory, stream, action):
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
-    return Rules(cap=2)
+def _constants(setting: Setting) -> Constants:
+    return Constants(cap=2)
 
 
 def _starts(setting: Setting) -> Iterator[Start]:
@@ -76,11 +76,11 @@ SEEDER = Task(
     summary="put exactly one marker on every cell",
     size=(8, 8),
     ceiling=1.0,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="nothing in particular",
-    rules=_rules,
+    constants=_constants,
     slots=lambda height, width: _SLOTS - FIRST_SLOT,
     wrong_size=layouts.any_size,
     starts=_starts,

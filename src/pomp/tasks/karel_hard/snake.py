@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 from pomp.core.compiling import scalar
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     ACTIONS,
     COUNT,
     DONE,
@@ -24,7 +24,7 @@ from pomp.karel.rules import (
 )
 from pomp.karel.world import Map
 from pomp.tasks import layouts
-from pomp.tasks.task import Rules, Setting, Start, Task
+from pomp.tasks.task import Constants, Setting, Start, Task
 
 FOOD, BODY = 1, 2  # marker counts
 START_LENGTH, MEALS = 2, 20
@@ -44,10 +44,10 @@ FOOD_CELLS = np.array(
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """The head in the top row, two body cells behind it, food at the row's end."""
-    layouts.wall_in(cells, rules)
-    width = rules[WIDTH]
+    layouts.wall_in(cells, constants)
+    width = constants[WIDTH]
     cells[width + 1] = BODY
     cells[width + 2] = BODY
     cells[2 * width - 2] = FOOD
@@ -55,7 +55,7 @@ def lay_out(cells, rules, memory, stream):
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """Two body cells, the newer beside the head, and one piece of food."""
     found, food = 0, 0
     for cell in range(len(cells)):
@@ -67,7 +67,7 @@ def begin(cells, rules, pose, memory):
     first, second = memory[BODY_CELLS], memory[BODY_CELLS + 1]
     is_first_newer = False
     for direction in range(4):
-        is_first_newer |= (pose >> 2) + rules[direction] == first
+        is_first_newer |= (pose >> 2) + constants[direction] == first
     if is_first_newer:
         memory[BODY_CELLS], memory[BODY_CELLS + 1] = second, first
     memory[LENGTH] = START_LENGTH
@@ -88,11 +88,11 @@ def feed(cells, head, memory):
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """Move the head, drag the body; a bite ends it and does not count as an action."""
-    target = ahead(rules, pose)
+    target = ahead(constants, pose)
     if action != MOVE or memory[DONE] or cells[target] & WALL:
-        return act(cells, rules, pose, action)
+        return act(cells, constants, pose, action)
     is_bite = cells[target] & COUNT == BODY
     is_meal = cells[target] & COUNT == FOOD and memory[LENGTH] < START_LENGTH + MEALS
     left = pose >> 2
@@ -118,8 +118,8 @@ def step(cells, rules, pose, memory, stream, action):
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
-    return Rules()
+def _constants(setting: Setting) -> Constants:
+    return Constants()
 
 
 def _starts(setting: Setting) -> Iterator[Start]:
@@ -135,12 +135,12 @@ SNAKE = Task(
     summary="eat twenty markers without biting the growing body",
     size=(8, 8),
     ceiling=1.0,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="two cells of two markers (the body) and one marker (the food)",
     most_shown=BODY,
-    rules=_rules,
+    constants=_constants,
     slots=lambda height, width: BODY_CELLS - FIRST_SLOT + RING,
     wrong_size=lambda height, width: "" if (height, width) == (8, 8) else "8x8, its food list",
     starts=_starts,

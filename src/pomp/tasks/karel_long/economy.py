@@ -2,13 +2,13 @@
 
 from fractions import Fraction
 
-from pomp.tasks.task import Rules, Setting
+from pomp.tasks.task import Constants, Setting
 
 ACTION_COST = Fraction(1, 10_000)
 MAX_STEPS = 50_000
 
 
-def long_rules(setting: Setting, events: int, *own: int, fine: Fraction = Fraction(0)) -> Rules:
+def long_rules(setting: Setting, events: int, *own: int, fine: Fraction = Fraction(0)) -> Constants:
     """Rules of a task that pays 1 in all for `events` events; all money shrinks with the scale.
 
     Args:
@@ -17,7 +17,7 @@ def long_rules(setting: Setting, events: int, *own: int, fine: Fraction = Fracti
         own: the task's further integers.
         fine: what one unit of the tally costs at scale 1.
     """
-    return Rules(
+    return Constants(
         pay=Fraction(1, events * setting.scale),
         cost=ACTION_COST / setting.scale,
         fine=fine / setting.scale,

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from pomp.core.compiling import scalar
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     COUNT,
     DONE,
     EAST,
-    FIRST_RULE,
+    FIRST_CONSTANT,
     FIRST_SLOT,
     HEIGHT,
     NO_COUNT,
@@ -29,23 +29,23 @@ from pomp.karel.rules import (
 from pomp.karel.world import Map
 from pomp.tasks import layouts
 from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
-from pomp.tasks.task import LONG, SWITCH, Option, Rules, Setting, Start, Task
+from pomp.tasks.task import LONG, SWITCH, Constants, Option, Setting, Start, Task
 
 ROUNDS_AT_SCALE_1 = 10
 HARVESTING, QUOTA, ROUNDS, PICKED, PLACED, MARKED, _SLOTS = range(FIRST_SLOT, FIRST_SLOT + 7)
-LAST_ROUND, CELLS, CLEAN_SIGNAL = range(FIRST_RULE, FIRST_RULE + 3)
+LAST_ROUND, CELLS, CLEAN_SIGNAL = range(FIRST_CONSTANT, FIRST_CONSTANT + 3)
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """An empty field; the signal marker in the upper right corner, the agent in the lower left."""
-    layouts.wall_in(cells, rules)
-    cells[2 * rules[WIDTH] - 2] = 1
-    return pose_at(rules[HEIGHT] - 2, 1, rules[WIDTH], EAST)
+    layouts.wall_in(cells, constants)
+    cells[2 * constants[WIDTH] - 2] = 1
+    return pose_at(constants[HEIGHT] - 2, 1, constants[WIDTH], EAST)
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """Sowing; the signal counts as sown."""
     memory[MARKED] = layouts.count_marked(cells)
     memory[QUOTA] = 1
@@ -54,32 +54,32 @@ def begin(cells, rules, pose, memory):
 
 
 @scalar
-def is_allowed(rules, memory, action):
+def is_allowed(constants, memory, action):
     """Whether pick or put works now; at the thresholds trying it switches the season."""
     if memory[DONE]:
         return False
     if action == PICK:
-        if not memory[HARVESTING] and 6 * memory[QUOTA] >= 5 * rules[CELLS]:
+        if not memory[HARVESTING] and 6 * memory[QUOTA] >= 5 * constants[CELLS]:
             memory[HARVESTING] = 1
             memory[QUOTA] = 0
         return memory[HARVESTING] == 1
-    if memory[HARVESTING] and memory[QUOTA] >= rules[CELLS]:
+    if memory[HARVESTING] and memory[QUOTA] >= constants[CELLS]:
         memory[HARVESTING] = 0
         memory[QUOTA] = 1
     return memory[HARVESTING] == 0
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """Puts pay while sowing, picks while harvesting; an empty field ends the round."""
     if is_moving(action):
-        pose = travel(cells, rules, pose, action)
+        pose = travel(cells, constants, pose, action)
     else:
         cell = pose >> 2
         before = cells[cell] & COUNT
         counted = 0
-        if is_allowed(rules, memory, action):
-            counted = handle(cells, rules, pose, action)
+        if is_allowed(constants, memory, action):
+            counted = handle(cells, constants, pose, action)
         else:
             write_count(cells, cell, usable(cells[cell]))
         memory[MARKED] += change(before > 0, cells[cell] & COUNT > 0)
@@ -89,13 +89,13 @@ def step(cells, rules, pose, memory, stream, action):
         memory[SCORE] = memory[PICKED] + memory[PLACED]
     if memory[MARKED] == 0 and not memory[DONE]:
         memory[ROUNDS] += 1
-        if memory[ROUNDS] == rules[LAST_ROUND]:
+        if memory[ROUNDS] == constants[LAST_ROUND]:
             memory[DONE] = 1
         else:
             # The signal shows, but the zero flag stays: a put there will count as a new marker.
-            signal = 2 * rules[WIDTH] - 2
+            signal = 2 * constants[WIDTH] - 2
             cells[signal] = (cells[signal] & NO_COUNT) | 1
-            if rules[CLEAN_SIGNAL]:
+            if constants[CLEAN_SIGNAL]:
                 cells[signal] &= NO_ZERO
             memory[MARKED] = 1
             memory[HARVESTING] = 0
@@ -103,7 +103,7 @@ def step(cells, rules, pose, memory, stream, action):
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
+def _constants(setting: Setting) -> Constants:
     cells = (setting.height - 2) * (setting.width - 2)
     rounds = ROUNDS_AT_SCALE_1 * setting.scale
     clean = int(setting.flag("clean_signal"))
@@ -124,11 +124,11 @@ FARMER = Task(
     summary="sow the whole field, harvest it all, ten times over",
     size=(8, 8),
     ceiling=0.835,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="at least one marker (the signal)",
-    rules=_rules,
+    constants=_constants,
     slots=lambda height, width: _SLOTS - FIRST_SLOT,
     wrong_size=lambda height, width: layouts.any_size(height, width, (4, 4)),
     scales=LONG,

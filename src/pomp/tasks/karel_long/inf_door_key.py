@@ -7,10 +7,10 @@ from math import ceil
 
 from pomp.core.compiling import scalar
 from pomp.core.streams import below
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     DONE,
     EAST,
-    FIRST_RULE,
+    FIRST_CONSTANT,
     FIRST_SLOT,
     NO_COUNT,
     NO_WALL,
@@ -31,11 +31,11 @@ from pomp.karel.rules import (
 from pomp.karel.world import Map
 from pomp.tasks import layouts
 from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
-from pomp.tasks.task import LONG, SWITCH, Option, Rules, Setting, Start, Task
+from pomp.tasks.task import LONG, SWITCH, Constants, Option, Setting, Start, Task
 
 EVENTS = 100
 STAGE, PLACES = FIRST_SLOT, FIRST_SLOT + 1  # PLACES: the cells of key 1, target 1, key 2, target 2
-LAST_EVENT, CLEAN_SIGNAL, REDRAW = range(FIRST_RULE, FIRST_RULE + 3)
+LAST_EVENT, CLEAN_SIGNAL, REDRAW = range(FIRST_CONSTANT, FIRST_CONSTANT + 3)
 
 # The chambers of key 1, target 1, key 2, target 2, and the door each stage opens.
 TOPS, LEFTS, ROWS, COLS = (1, 1, 5, 5), (1, 5, 5, 1), (3, 3, 2, 2), (3, 2, 2, 3)
@@ -48,26 +48,26 @@ for _rows, _cols in zip(ROWS, COLS, strict=True):
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """Four closed chambers with one marker each; the agent in the first."""
-    width = rules[WIDTH]
-    layouts.fill(cells, rules, 0, 0, width, width, WALL)
+    width = constants[WIDTH]
+    layouts.fill(cells, constants, 0, 0, width, width, WALL)
     row, col = 1 + below(stream, AGENT_SQUARE), 1 + below(stream, AGENT_SQUARE)
     for stage in range(STAGES):
         top, left = TOPS[stage], LEFTS[stage]
-        layouts.fill(cells, rules, top, left, ROWS[stage], COLS[stage], 0)
+        layouts.fill(cells, constants, top, left, ROWS[stage], COLS[stage], 0)
         marker_row = top + below(stream, ROWS[stage])
         cells[marker_row * width + left + below(stream, COLS[stage])] = 1
     return pose_at(row, col, width, EAST)
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """One marker per chamber: key 1, target 1, key 2, target 2 clockwise from the upper left."""
     is_complete = True
     for stage in range(STAGES):
         rows, cols = ROWS[stage], COLS[stage]
-        place = layouts.find_marked(cells, rules, TOPS[stage], LEFTS[stage], rows, cols)
+        place = layouts.find_marked(cells, constants, TOPS[stage], LEFTS[stage], rows, cols)
         memory[PLACES + stage] = place
         is_complete = is_complete and place >= 0
     memory[UNIT] = 1
@@ -75,7 +75,7 @@ def begin(cells, rules, pose, memory):
 
 
 @scalar
-def redraw(rules, memory, stream):
+def redraw(constants, memory, stream):
     """New cells for keys and targets; one draw."""
     k = below(stream, _LAYOUTS)
     for stage in range(STAGES):
@@ -83,17 +83,17 @@ def redraw(rules, memory, stream):
         place = k % (ROWS[stage] * cols)
         k //= ROWS[stage] * cols
         row, col = TOPS[stage] + place // cols, LEFTS[stage] + place % cols
-        memory[PLACES + stage] = row * rules[WIDTH] + col
+        memory[PLACES + stage] = row * constants[WIDTH] + col
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """The right action on the right cell passes a stage: a door opens, the last one closes."""
     if is_moving(action):
-        return travel(cells, rules, pose, action)
+        return travel(cells, constants, pose, action)
     cell = pose >> 2
     if action == PICK:
-        handle(cells, rules, pose, action)
+        handle(cells, constants, pose, action)
     else:
         write_count(cells, cell, usable(cells[cell]))
     stage = memory[STAGE]
@@ -101,25 +101,25 @@ def step(cells, rules, pose, memory, stream, action):
     if memory[DONE] or cell != memory[PLACES + stage] or (action == PICK) != is_key:
         return pose
     memory[SCORE] += 1
-    memory[DONE] = memory[SCORE] == rules[LAST_EVENT]
+    memory[DONE] = memory[SCORE] == constants[LAST_EVENT]
     following = (stage + 1) % STAGES
     before = (stage + STAGES - 1) % STAGES
     memory[STAGE] = following
-    cells[DOOR_ROWS[stage] * rules[WIDTH] + DOOR_COLS[stage]] &= NO_WALL
-    cells[DOOR_ROWS[before] * rules[WIDTH] + DOOR_COLS[before]] |= WALL
+    cells[DOOR_ROWS[stage] * constants[WIDTH] + DOOR_COLS[stage]] &= NO_WALL
+    cells[DOOR_ROWS[before] * constants[WIDTH] + DOOR_COLS[before]] |= WALL
     if not is_key:
         cells[cell] &= NO_COUNT
-    if following == 0 and rules[REDRAW] and not memory[DONE]:
-        redraw(rules, memory, stream)
+    if following == 0 and constants[REDRAW] and not memory[DONE]:
+        redraw(constants, memory, stream)
     # The marker shows, but the zero flag stays: a put there would erase it.
     shown = memory[PLACES + following]
     cells[shown] = (cells[shown] & NO_COUNT) | (1 - memory[DONE])
-    if rules[CLEAN_SIGNAL]:
+    if constants[CLEAN_SIGNAL]:
         cells[shown] &= NO_ZERO
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
+def _constants(setting: Setting) -> Constants:
     last = max(1, ceil(setting.number("done_ratio") * EVENTS * setting.scale))
     switches = (int(setting.flag("clean_signal")), int(setting.flag("redraw_per_lap")))
     return long_rules(setting, EVENTS, last, *switches)
@@ -147,11 +147,11 @@ INF_DOOR_KEY = Task(
     summary="carry keys around four chambers, 100 picks and deliveries in all",
     size=(8, 8),
     ceiling=0.915,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="exactly one marker in each of the four chambers",
-    rules=_rules,
+    constants=_constants,
     slots=lambda height, width: 1 + STAGES,
     wrong_size=lambda height, width: "" if (height, width) == (8, 8) else "8x8, its map",
     scales=LONG,

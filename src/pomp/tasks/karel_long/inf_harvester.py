@@ -5,11 +5,11 @@ from fractions import Fraction
 
 from pomp.core.compiling import scalar
 from pomp.core.streams import below
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     COUNT,
     DONE,
     EAST,
-    FIRST_RULE,
+    FIRST_CONSTANT,
     FIRST_SLOT,
     FLAG,
     HEIGHT,
@@ -28,47 +28,47 @@ from pomp.karel.rules import (
 from pomp.karel.world import Map
 from pomp.tasks import layouts
 from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
-from pomp.tasks.task import LONG, Rules, Setting, Start, Task
+from pomp.tasks.task import LONG, Constants, Setting, Start, Task
 
 EMPTY, EMPTY_IN_ROW = FIRST_SLOT, FIRST_SLOT + 1  # cells with the zero flag: in all, in each row
-EXPECTED = FIRST_RULE
+EXPECTED = FIRST_CONSTANT
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """A room with a marker on every cell; the agent in the lower left corner."""
-    layouts.wall_in(cells, rules)
-    layouts.fill(cells, rules, 1, 1, rules[HEIGHT] - 2, rules[WIDTH] - 2, 1)
-    return pose_at(rules[HEIGHT] - 2, 1, rules[WIDTH], EAST)
+    layouts.wall_in(cells, constants)
+    layouts.fill(cells, constants, 1, 1, constants[HEIGHT] - 2, constants[WIDTH] - 2, 1)
+    return pose_at(constants[HEIGHT] - 2, 1, constants[WIDTH], EAST)
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """Every marker present counts when picked; one the agent puts will not."""
     for cell in range(len(cells)):
         if cells[cell] & COUNT:
             cells[cell] |= FLAG
         elif cells[cell] & ZERO:
-            count_empty(rules, memory, cell, 1)
+            count_empty(constants, memory, cell, 1)
     memory[UNIT] = 1
     return layouts.count_marked(cells) > 0
 
 
 @scalar
-def count_empty(rules, memory, cell, change):
+def count_empty(constants, memory, cell, change):
     """A cell gained (1) or lost (-1) its zero flag."""
     memory[EMPTY] += change
-    memory[EMPTY_IN_ROW + cell // rules[WIDTH]] += change
+    memory[EMPTY_IN_ROW + cell // constants[WIDTH]] += change
 
 
 @scalar
-def kth_empty(cells, rules, memory, k):
+def kth_empty(cells, constants, memory, k):
     """The k-th cell with the zero flag, in row-major order."""
     row = 0
     while k >= memory[EMPTY_IN_ROW + row]:
         k -= memory[EMPTY_IN_ROW + row]
         row += 1
-    cell = row * rules[WIDTH]
+    cell = row * constants[WIDTH]
     while True:
         if cells[cell] & ZERO:
             if k == 0:
@@ -78,32 +78,32 @@ def kth_empty(cells, rules, memory, k):
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """A counted pick marks a random empty cell again, with probability 1 - 1 / (2 scale)."""
     if is_moving(action):
-        return travel(cells, rules, pose, action)
+        return travel(cells, constants, pose, action)
     cell = pose >> 2
     before = cells[cell] & ZERO != 0
-    change = handle(cells, rules, pose, action)
+    change = handle(cells, constants, pose, action)
     after = cells[cell] & ZERO != 0
     if after != before:
-        count_empty(rules, memory, cell, 1 if after else -1)
+        count_empty(constants, memory, cell, 1 if after else -1)
     if change < 0 and cells[cell] & FLAG:
         cells[cell] &= NO_FLAG
         memory[SCORE] += 1
-        if memory[SCORE] >= rules[EXPECTED]:
+        if memory[SCORE] >= constants[EXPECTED]:
             memory[DONE] = 1
         # Whether it grows again depends on the draw alone, so worlds alike are equally lucky
         # whatever the agent does; where it does, on the cells that are empty.
-        k = below(stream, memory[EMPTY] * 2 * rules[SCALE])
+        k = below(stream, memory[EMPTY] * 2 * constants[SCALE])
         if k >= memory[EMPTY]:
-            spot = kth_empty(cells, rules, memory, k % memory[EMPTY])
+            spot = kth_empty(cells, constants, memory, k % memory[EMPTY])
             cells[spot] = FLAG | 1
-            count_empty(rules, memory, spot, -1)
+            count_empty(constants, memory, spot, -1)
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
+def _constants(setting: Setting) -> Constants:
     expected = 2 * (setting.height - 2) * (setting.width - 2)
     return long_rules(setting, expected, expected * setting.scale)
 
@@ -120,11 +120,11 @@ INF_HARVESTER = Task(
     summary="pick markers that may appear again, until none are left",
     size=(16, 16),
     ceiling=0.92,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="at least one marker",
-    rules=_rules,
+    constants=_constants,
     slots=lambda height, width: 1 + height,
     wrong_size=layouts.any_size,
     scales=LONG,

@@ -5,10 +5,10 @@ from fractions import Fraction
 
 from pomp.core.compiling import scalar
 from pomp.core.streams import below
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     DONE,
     EAST,
-    FIRST_RULE,
+    FIRST_CONSTANT,
     HEIGHT,
     PICK,
     SCORE,
@@ -26,65 +26,65 @@ from pomp.karel.rules import (
 from pomp.karel.world import Map
 from pomp.tasks import layouts
 from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
-from pomp.tasks.task import LONG, Option, Rules, Setting, Start, Task
+from pomp.tasks.task import LONG, Constants, Option, Setting, Start, Task
 
 PICKS = 64
 ROOM_HEIGHT, CORRIDOR_HEIGHT = 4, 2
-ROOM_LENGTH, LAST_PICK, RANDOM_FIRST = range(FIRST_RULE, FIRST_RULE + 3)
+ROOM_LENGTH, LAST_PICK, RANDOM_FIRST = range(FIRST_CONSTANT, FIRST_CONSTANT + 3)
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """Two chambers and a corridor; a marker in the left chamber."""
-    height, width, length = rules[HEIGHT], rules[WIDTH], rules[ROOM_LENGTH]
+    height, width, length = constants[HEIGHT], constants[WIDTH], constants[ROOM_LENGTH]
     top = height // 2 - 2
-    layouts.fill(cells, rules, 0, 0, height, width, WALL)
-    layouts.fill(cells, rules, top, 1, ROOM_HEIGHT, length, 0)
-    layouts.fill(cells, rules, top + 1, 1, CORRIDOR_HEIGHT, width - 2, 0)
-    layouts.fill(cells, rules, top, width - 1 - length, ROOM_HEIGHT, length, 0)
+    layouts.fill(cells, constants, 0, 0, height, width, WALL)
+    layouts.fill(cells, constants, top, 1, ROOM_HEIGHT, length, 0)
+    layouts.fill(cells, constants, top + 1, 1, CORRIDOR_HEIGHT, width - 2, 0)
+    layouts.fill(cells, constants, top, width - 1 - length, ROOM_HEIGHT, length, 0)
     marker = top * width + 3
-    if rules[RANDOM_FIRST]:
-        marker = draw_cell(rules, stream, 1)
+    if constants[RANDOM_FIRST]:
+        marker = draw_cell(constants, stream, 1)
     cells[marker] = 1
     return pose_at(top + 2, 1, width, EAST)
 
 
 @scalar
-def draw_cell(rules, stream, left):
+def draw_cell(constants, stream, left):
     """A random cell of the chamber whose first column is `left`."""
-    k = below(stream, ROOM_HEIGHT * rules[ROOM_LENGTH])
-    row = rules[HEIGHT] // 2 - 2 + k // rules[ROOM_LENGTH]
-    return row * rules[WIDTH] + left + k % rules[ROOM_LENGTH]
+    k = below(stream, ROOM_HEIGHT * constants[ROOM_LENGTH])
+    row = constants[HEIGHT] // 2 - 2 + k // constants[ROOM_LENGTH]
+    return row * constants[WIDTH] + left + k % constants[ROOM_LENGTH]
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """One marker to start with."""
     memory[UNIT] = 1
-    return layouts.find_only_marked(cells, rules) >= 0
+    return layouts.find_only_marked(cells, constants) >= 0
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """A pick makes a marker appear in the other chamber; putting does nothing."""
     if is_moving(action):
-        return travel(cells, rules, pose, action)
+        return travel(cells, constants, pose, action)
     cell = pose >> 2
     if action != PICK:
         write_count(cells, cell, usable(cells[cell]))
         return pose
-    if handle(cells, rules, pose, action) < 0 and not memory[DONE]:
+    if handle(cells, constants, pose, action) < 0 and not memory[DONE]:
         memory[SCORE] += 1
-        col, width, length = cell % rules[WIDTH], rules[WIDTH], rules[ROOM_LENGTH]
+        col, width, length = cell % constants[WIDTH], constants[WIDTH], constants[ROOM_LENGTH]
         left = width - 1 - length if col <= length else (1 if col >= width - 1 - length else 0)
-        memory[DONE] = memory[SCORE] == rules[LAST_PICK]
+        memory[DONE] = memory[SCORE] == constants[LAST_PICK]
         if left:
             # The last marker is drawn too, but not shown.
-            write_count(cells, draw_cell(rules, stream, left), 1 - memory[DONE])
+            write_count(cells, draw_cell(constants, stream, left), 1 - memory[DONE])
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
+def _constants(setting: Setting) -> Constants:
     is_random = int(setting.options["start"] == "random")
     length = (setting.width - 2) // 3
     return long_rules(setting, PICKS, length, PICKS * setting.scale, is_random)
@@ -112,11 +112,11 @@ SEESAW = Task(
     summary="fetch 64 markers that appear in the left and the right chamber in turn",
     size=(16, 16),
     ceiling=0.905,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="exactly one marker",
-    rules=_rules,
+    constants=_constants,
     wrong_size=lambda height, width: layouts.any_size(height, width, (6, 11)),
     scales=LONG,
     max_steps=MAX_STEPS,

@@ -5,10 +5,10 @@ from fractions import Fraction
 
 from pomp.core.compiling import scalar
 from pomp.core.streams import below
-from pomp.karel.rules import (
+from pomp.karel.dynamics import (
     DONE,
     EAST,
-    FIRST_RULE,
+    FIRST_CONSTANT,
     FIRST_SLOT,
     FLAG,
     HEIGHT,
@@ -26,36 +26,36 @@ from pomp.karel.world import Map
 from pomp.tasks import layouts
 from pomp.tasks.karel.stair_climber import square_size
 from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
-from pomp.tasks.task import LONG, Option, Rules, Setting, Start, Task
+from pomp.tasks.task import LONG, Constants, Option, Setting, Start, Task
 
 LOADS = 100
 UP, DOWN, _SLOTS = range(FIRST_SLOT, FIRST_SLOT + 3)  # the latest goals of either kind
-LAST_LOAD = FIRST_RULE
+LAST_LOAD = FIRST_CONSTANT
 
 
 @scalar
-def lay_out(cells, rules, memory, stream):
+def draw_start(cells, constants, memory, stream):
     """Stairs; the agent on the second step, the first load at the top."""
-    layouts.build_stairs(cells, rules)
-    height, width = rules[HEIGHT], rules[WIDTH]
+    layouts.build_stairs(cells, constants)
+    height, width = constants[HEIGHT], constants[WIDTH]
     write_count(cells, width + width - 2, 1)
     return pose_at(height - 3, 2, width, EAST)
 
 
 @scalar
-def begin(cells, rules, pose, memory):
+def begin(cells, constants, pose, memory):
     """The marked cell is the first goal; the bottom stair stands in for the last one below.
 
     Cells above the stairs' band are flagged: time spent there is fined.
     """
     layouts.set_zero_flags(cells)
-    height, width = rules[HEIGHT], rules[WIDTH]
+    height, width = constants[HEIGHT], constants[WIDTH]
     for row in range(1, height - 1):
         for col in range(1, width - 1):
             is_fined = row + col < height - 2
             cells[row * width + col] &= NO_FLAG
             cells[row * width + col] |= FLAG if is_fined else 0
-    memory[UP] = layouts.find_only_marked(cells, rules)
+    memory[UP] = layouts.find_only_marked(cells, constants)
     memory[DOWN] = (height - 2) * width + 1
     memory[UNIT] = 1
     row, col = memory[UP] // width, memory[UP] % width
@@ -64,12 +64,12 @@ def begin(cells, rules, pose, memory):
 
 
 @scalar
-def draw_goal(rules, stream, row, is_down):
+def draw_goal(constants, stream, row, is_down):
     """A random cell of the stairs' band below or above a row.
 
     Every row of the band has two cells, the left one above a stair; the bottom row has only one.
     """
-    height, width = rules[HEIGHT], rules[WIDTH]
+    height, width = constants[HEIGHT], constants[WIDTH]
     if is_down:
         k = below(stream, 2 * (height - 2 - row) - 1)
         row += 1 + k // 2
@@ -82,9 +82,9 @@ def draw_goal(rules, stream, row, is_down):
 
 
 @scalar
-def step(cells, rules, pose, memory, stream, action):
+def step(cells, constants, pose, memory, stream, action):
     """Standing on the load collects it; time above the stairs' band is fined."""
-    pose = act(cells, rules, pose, action)
+    pose = act(cells, constants, pose, action)
     if memory[DONE]:
         return pose
     cell = pose >> 2
@@ -92,15 +92,15 @@ def step(cells, rules, pose, memory, stream, action):
     is_up = memory[SCORE] % 2 == 0
     if cell == (memory[UP] if is_up else memory[DOWN]):
         memory[SCORE] += 1
-        memory[DONE] = memory[SCORE] == rules[LAST_LOAD]
-        goal = draw_goal(rules, stream, cell // rules[WIDTH], is_up)
+        memory[DONE] = memory[SCORE] == constants[LAST_LOAD]
+        goal = draw_goal(constants, stream, cell // constants[WIDTH], is_up)
         write_count(cells, cell, 0)
         write_count(cells, goal, 1 - memory[DONE])  # the last load is drawn too, but not shown
         memory[DOWN if is_up else UP] = goal
     return pose
 
 
-def _rules(setting: Setting) -> Rules:
+def _constants(setting: Setting) -> Constants:
     return long_rules(setting, LOADS, LOADS * setting.scale, fine=setting.number("psi"))
 
 
@@ -116,11 +116,11 @@ UP_N_DOWN = Task(
     summary="collect 100 loads that appear above and below on the stairs in turn",
     size=(8, 8),
     ceiling=0.910,
-    lay_out=lay_out,
+    draw_start=draw_start,
     begin=begin,
     step=step,
     needs="exactly one marker, on the stairs or right above them, not in the bottom row",
-    rules=_rules,
+    constants=_constants,
     slots=lambda height, width: _SLOTS - FIRST_SLOT,
     wrong_size=square_size,
     scales=LONG,

@@ -37,10 +37,10 @@ DONE, ACTIONS, SCORE, UNIT, TALLY, FIRST_SLOT = range(6)
 
 # Rules: the integers that describe a task in its setting (int64). A task's own follow these.
 # 0-3 are the offsets to the neighbours in the order of Facing.
-HEIGHT, WIDTH, CAP, VALUE, SCALE, PAY, COST, FINE, WHOLE, FIRST_RULE = range(4, 14)
+HEIGHT, WIDTH, CAP, VALUE, SCALE, PAY, COST, FINE, WHOLE, FIRST_CONSTANT = range(4, 14)
 
 SUM, LAST, MEAN = range(3)
-"""How rewards make a value (rules[VALUE]); see `value`."""
+"""How rewards make a value (constants[VALUE]); see `value`."""
 
 NORTH, EAST, SOUTH, WEST = (int(facing) for facing in Facing)
 AHEAD, TO_LEFT, TO_RIGHT, BEHIND, NOWHERE = (int(direction) for direction in Compass)
@@ -56,9 +56,9 @@ def pose_at(row, col, width, facing):
 
 
 @scalar
-def ahead(rules, pose):
+def ahead(constants, pose):
     """The cell in front of the agent."""
-    return (pose >> 2) + rules[pose & 3]
+    return (pose >> 2) + constants[pose & 3]
 
 
 @scalar
@@ -80,17 +80,17 @@ def is_moving(action):
 
 
 @scalar
-def travel(cells, rules, pose, action):
+def travel(cells, constants, pose, action):
     """Move or turn; a blocked move turns the agent round. Returns the new pose.
 
     Args:
         cells: `[H * W]` uint8, read.
-        rules: int64, read.
+        constants: int64, read.
         pose: where the agent is.
         action: MOVE, TURN_LEFT or TURN_RIGHT.
     """
     if action == MOVE:
-        target = (pose >> 2) + rules[pose & 3]
+        target = (pose >> 2) + constants[pose & 3]
         if cells[target] & WALL:
             return pose ^ 2
         return target << 2 | (pose & 3)
@@ -99,12 +99,12 @@ def travel(cells, rules, pose, action):
 
 
 @scalar
-def handle(cells, rules, pose, action):
+def handle(cells, constants, pose, action):
     """Pick or put a marker, clipped to 0..cap, and rewrite the cell as one-hot.
 
     Args:
         cells: `[H * W]` uint8, written.
-        rules: int64, read.
+        constants: int64, read.
         pose: where the agent is.
         action: PICK or PUT.
 
@@ -113,7 +113,7 @@ def handle(cells, rules, pose, action):
     """
     cell = pose >> 2
     before = np.int64(usable(cells[cell]))
-    count = max(before - 1, 0) if action == PICK else min(before + 1, rules[CAP])
+    count = max(before - 1, 0) if action == PICK else min(before + 1, constants[CAP])
     write_count(cells, cell, count)
     return count - before
 
@@ -125,45 +125,45 @@ def change(before, after):
 
 
 @scalar
-def act(cells, rules, pose, action):
+def act(cells, constants, pose, action):
     """Apply one action by the plain rules. Returns the new pose."""
     if is_moving(action):
-        return travel(cells, rules, pose, action)
-    handle(cells, rules, pose, action)
+        return travel(cells, constants, pose, action)
+    handle(cells, constants, pose, action)
     return pose
 
 
 @scalar
-def is_impossible(cells, rules, pose, action):
+def is_impossible(cells, constants, pose, action):
     """Whether an action cannot be carried out: a blocked move, nothing to pick, no room to put."""
     if action == MOVE:
-        return cells[ahead(rules, pose)] & WALL != 0
+        return cells[ahead(constants, pose)] & WALL != 0
     if action == PICK:
         return usable(cells[pose >> 2]) == 0
-    return action == PUT and usable(cells[pose >> 2]) >= rules[CAP]
+    return action == PUT and usable(cells[pose >> 2]) >= constants[CAP]
 
 
 @scalar
-def perceive(cells, rules, pose, perception):
+def perceive(cells, constants, pose, perception):
     """What the agent sees: one of the first four perceptions (the fifth negates the fourth)."""
     if perception == _MARKERS:
         return cells[pose >> 2] & COUNT != 0
     turn = 0 if perception == _FRONT else (3 if perception == _LEFT else 1)
-    return cells[(pose >> 2) + rules[(pose + turn) & 3]] & WALL == 0
+    return cells[(pose >> 2) + constants[(pose + turn) & 3]] & WALL == 0
 
 
 @scalar
-def find_marker(cells, rules, pose):
+def find_marker(cells, constants, pose):
     """The `Compass` of the agent: the direction of the nearest marker that shows.
 
     Nearest is the smallest sum of rows and columns between, walls ignored, the agent's own cell
     left out; of several the first in reading order. The larger part of the way decides, ahead or
     behind if both are equal.
     """
-    own, width = pose >> 2, rules[WIDTH]
+    own, width = pose >> 2, constants[WIDTH]
     own_row, own_col = own // width, own % width
     nearest, down, across = 0, 0, 0
-    cell, last = 0, rules[HEIGHT] * width
+    cell, last = 0, constants[HEIGHT] * width
     while cell < last:
         if cells[cell] & COUNT != 0 and cell != own:
             row = cell // width
@@ -186,30 +186,30 @@ def find_marker(cells, rules, pose):
 
 
 @scalar
-def value(memory, rules):
+def value(memory, constants):
     """What the episode is worth so far: integers, and one division at the end.
 
     Args:
         memory: int32, read.
-        rules: int64, read. rules[VALUE] says how: SUM, differences of the score less costs and
-            fines; LAST, the score after the latest action, if there were two or more (LEAPS);
+        constants: int64, read. constants[VALUE] says how: SUM, differences of the score less
+            costs and fines; LAST, the score after the latest action, if there were two or more (LEAPS);
             MEAN, the mean score over the actions (LEAPS, dense StairClimber).
 
     Returns:
         A float64, the same on every device.
     """
-    if rules[VALUE] == SUM:
-        earned = memory[SCORE] * rules[PAY]
-        spent = memory[ACTIONS] * rules[COST] + memory[TALLY] * rules[FINE]
-        return (earned - spent) / (memory[UNIT] * rules[WHOLE])
-    if rules[VALUE] == LAST:
+    if constants[VALUE] == SUM:
+        earned = memory[SCORE] * constants[PAY]
+        spent = memory[ACTIONS] * constants[COST] + memory[TALLY] * constants[FINE]
+        return (earned - spent) / (memory[UNIT] * constants[WHOLE])
+    if constants[VALUE] == LAST:
         return memory[SCORE] / memory[UNIT] if memory[ACTIONS] >= 2 else 0.0
     return memory[TALLY] / (memory[UNIT] * max(memory[ACTIONS], 1))
 
 
 @scalar
-def reward(before, memory, rules):
+def reward(before, memory, constants):
     """The latest action's reward, given what the episode was worth before it."""
-    if rules[VALUE] == SUM:
-        return value(memory, rules) - before
+    if constants[VALUE] == SUM:
+        return value(memory, constants) - before
     return memory[SCORE] / memory[UNIT]
