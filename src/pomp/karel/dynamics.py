@@ -192,8 +192,8 @@ def value(memory, constants):
     Args:
         memory: int32, read.
         constants: int64, read. constants[VALUE] says how: SUM, differences of the score less
-            costs and fines; LAST, the score after the latest action, if there were two or more (LEAPS);
-            MEAN, the mean score over the actions (LEAPS, dense StairClimber).
+            costs and fines; LAST, the score after the latest action, if there were two or more
+            (LEAPS); MEAN, the mean score over the actions (LEAPS, dense StairClimber).
 
     Returns:
         A float64, the same on every device.
