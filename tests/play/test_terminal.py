@@ -1,4 +1,4 @@
-"""`pomp play`: what it tells is exact, what it draws fits, and the terminal comes back."""
+"""`pomp play`: what it draws fits, and the terminal comes back."""
 
 import os
 import pty
@@ -11,208 +11,26 @@ import termios
 import time
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import tyro
+from stories import acting, machine, plain
 
 from pomp.cli.play import Play, draw, paint, split_keys
 from pomp.core.errors import ConfigError
-from pomp.machine.config import EpisodeConfig, NetworkConfig
-from pomp.machine.evaluation import evaluate
-from pomp.machine.network import Shape, draw_weights
-from pomp.machine.policy import ProgramMachine
-from pomp.machine.transitions import DecisionList, NetworkTransition, Rule
-from pomp.play.story import FASTEST, SLOWEST, Acting, Story, View, Watching, numbered_lines
+from pomp.play.story import Acting, View
 
-SWEEP = "DEF run m( pickMarker WHILE c( frontIsClear c) w( move pickMarker w) m)"
-TURN = "DEF run m( turnLeft IF c( frontIsClear c) i( move i) turnLeft m)"
-IDLE = "DEF run m( IF c( not c( frontIsClear c) c) i( IF c( frontIsClear c) i( move i) i) m)"
-RULES = DecisionList(
-    start=(Rule(0),),
-    after=(
-        (Rule(1),),
-        (Rule(2, ("not markersPresent",)), Rule(0)),
-        (Rule(None, ("not rightIsClear",)), Rule(0)),
-    ),
-)
+# What is drawn.
 
 
-def machine(task="Harvester", transition=RULES, **settings):
-    return ProgramMachine(task, (SWEEP, TURN, IDLE), transition, **settings)
-
-
-def random_network(size=(8, 8)):
-    config = NetworkConfig(hidden=8)
-    return NetworkTransition(config, size, 3, draw_weights(Shape(config, *size, 3), np.uint64(5)))
-
-
-def watching(**settings):
-    acting = machine(**settings)
-    return Watching(acting, acting.configure(), 0, 8.0, greedy=False)
-
-
-def acting():
-    return Acting(machine().configure(), 0)
-
-
-def plain(lines):
-    return ["".join(text for text, _ in line) for line in lines]
-
-
-# What is told.
-
-FEW = EpisodeConfig(most_steps=12)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({}, id="by rules"),
-        pytest.param({"episode": EpisodeConfig(most_steps=40, last_words=True)}, id="last words"),
-        pytest.param({"episode": EpisodeConfig(most_steps=5, cap="actions7")}, id="limits"),
-        pytest.param({"transition": random_network(), "episode": FEW}, id="by a network"),
-        pytest.param({"task": "TopOff", "variant": "leaps", "episode": FEW}, id="last reward"),
-        pytest.param({"task": "Snake", "episode": FEW}, id="bites"),
-    ],
-)
-@pytest.mark.parametrize("greedy", [False, True])
-def test_a_story_ends_as_the_evaluation_of_the_same_episode(settings, greedy):
-    acting = machine(**settings)
-    for seed in range(3):
-        *_, last = Story(acting, acting.configure(), seed=seed, greedy=greedy)
-        found = evaluate(acting, episodes=1, seed=seed, greedy=greedy)
-        assert last.worth == found.returns[0]
-        assert last.actions == found.actions[0]
-        assert last.step - (last.ending == "the machine chose to end") == found.programs[0]
-
-
-def test_every_action_is_told_with_its_line_its_reward_and_the_return():
-    start, *moments = Story(machine(), machine().configure())
-    assert (start.action, start.mode, start.worth) == (None, None, 0.0)
-    programs = [numbered_lines(mode)[0] for mode in machine().modes]
-    acted = [moment for moment in moments if moment.action]
-    assert [moment.actions for moment in acted] == list(range(1, len(acted) + 1))
-    for before, moment in zip([start, *acted], acted, strict=False):
-        assert programs[moment.mode][moment.line].strip() == moment.action
-        assert moment.reward == moment.worth - before.worth
-    assert acted[-1].worth > 0
-
-
-def test_a_mode_that_does_not_act_has_a_moment():
-    idle = [moment for moment in Story(machine(), machine().configure()) if moment.mode == 2]
-    assert idle
-    assert {(moment.action, moment.reward, moment.is_last) for moment in idle} == {(None, 0, True)}
-
-
-def test_recent_modes_are_counted_in_rows():
-    always = DecisionList((Rule(0),), ((Rule(0),), (Rule(0),), (Rule(0),)))
-    *_, last = Story(machine(transition=always, episode=FEW), machine().configure())
-    assert last.recent == ((0, 12),)
-    assert last.ending == "stopped at the limit of 12 modes"
-
-
-# What keys do.
-
-
-def test_time_performs_actions_at_the_speed_asked_for():
-    player = watching()
-    player.pass_time(100.0)
-    assert player.moment.actions == 0
-    player.pass_time(100.125)
-    assert player.moment.actions == 1
-    player.pass_time(100.375)
-    assert player.moment.actions == 3
-
-
-def test_after_a_long_absence_little_is_made_up_for():
-    player = watching()
-    player.pass_time(100.0)
-    player.pass_time(9000.0)
-    assert player.moment.actions <= 3
-
-
-def test_a_pause_stops_time_and_lets_single_actions_through():
-    player = watching()
-    player.press(".")
-    assert player.moment.actions == 0
-    player.press(" ")
-    player.pass_time(1.0)
-    player.pass_time(5.0)
-    assert player.moment.actions == 0
-    player.press(".")
-    player.press("right")
-    assert player.moment.actions == 2
-    player.press(" ")
-    player.pass_time(6.0)
-    player.pass_time(6.125)
-    assert player.moment.actions == 3
-
-
-def test_n_runs_to_the_end_of_the_mode():
-    player = watching()
-    player.press("n")
-    assert player.moment.is_last
-    assert player.moment.step == 1
-    player.press("n")
-    assert player.moment.step == 2
-
-
-def test_the_speed_stays_within_its_bounds():
-    player = watching()
-    for _ in range(20):
-        player.press("+")
-    assert player.speed == FASTEST
-    for _ in range(20):
-        player.press("-")
-    assert player.speed == SLOWEST
-
-
-def test_r_tells_the_same_story_again_and_s_the_next():
-    player = watching()
-    start = player.moment
-    player.press("n")
-    player.press("r")
-    assert player.moment == start
-    player.press("s")
-    assert player.seed == 1
-
-
-def test_the_end_stays_until_a_key():
-    player = watching()
-    while not player.moment.ending:
-        player.press("n")
-    last = player.moment
-    player.pass_time(1.0)
-    player.pass_time(9.0)
-    player.press("n")
-    assert player.moment == last
-    shown = plain(draw(player.view(), 79, 24))
-    assert any(f"return {last.worth:.6f}" in line for line in shown)
-    assert "over: the machine chose to end" in shown
-    player.press("r")
-    assert not player.moment.ending
-
-
-@pytest.mark.parametrize("speed", [0.0, float("nan"), 1e9])
-def test_a_speed_out_of_bounds_is_refused(speed):
-    with pytest.raises(ConfigError, match="the speed is"):
-        Watching(machine(), machine().configure(), 0, speed, greedy=False)
-
-
-def test_a_person_acts_and_takes_it_back():
-    player = acting()
-    for key in ("p", "w", "left", "d", "o"):
-        player.press(key)
-    told = [moment.action for moment in player.sandbox.moments[1:]]
-    assert told == ["pickMarker", "move", "turnLeft", "turnRight", "putMarker"]
-    before = player.sandbox.moments[:]
-    player.press("w")
-    player.press("u")
-    assert player.sandbox.moments == before
-    assert player.sandbox.look().world == before[-1].world
-    for _ in range(9):
-        player.press("u")
-    assert player.moment == before[0]
+def some_view(height=8, width=8, text=40):
+    rows = ["#" * width, *["#" + "." * (width - 2) + "#"] * (height - 2), "#" * width]
+    rows[2] = "#m3+" + "." * (width - 5) + "#"
+    rows[5] = "#..e" + "." * (width - 5) + "#"
+    return View(
+        title="title", world=rows, under=2, heading="mode 1 of 3", focus=text // 2,
+        text=[f"line {number}" for number in range(text)], tallest=text,
+        status=("return", "step", "modes", ""), keys="q quit",
+    )  # fmt: skip
 
 
 def test_a_person_sees_the_reward_of_every_action():
@@ -229,20 +47,6 @@ def test_a_person_sees_the_reward_of_every_action():
 def test_a_machine_says_what_it_would_do_where_a_person_stands():
     player = Acting(machine().configure(), 0, machine())
     assert "from here the machine would begin with mode 1" in plain(draw(player.view(), 79, 24))
-
-
-# What is drawn.
-
-
-def some_view(height=8, width=8, text=40):
-    rows = ["#" * width, *["#" + "." * (width - 2) + "#"] * (height - 2), "#" * width]
-    rows[2] = "#m3+" + "." * (width - 5) + "#"
-    rows[5] = "#..e" + "." * (width - 5) + "#"
-    return View(
-        title="title", world=rows, under=2, heading="mode 1 of 3", focus=text // 2,
-        text=[f"line {number}" for number in range(text)], tallest=text,
-        status=("return", "step", "modes", ""), keys="q quit",
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("size", [(8, 8), (12, 12), (14, 22), (16, 16)])

@@ -8,10 +8,9 @@ from pomp.dsl.sampling import sample_programs
 from pomp.engine.record import record
 from pomp.engine.rollout import rollout
 from pomp.engine.starts import begin, draw_starts
-from pomp.karel.dynamics import COUNT, WALL
 from pomp.karel.interpreter import Ending
 from pomp.karel.world import Map
-from pomp.tasks.catalog import TASKS, find_task
+from pomp.tasks.catalog import TASKS
 from pomp.tasks.random_world import RANDOM_WORLD
 
 ROOM = "######\n#>...#\n#....#\n######"
@@ -106,23 +105,3 @@ def test_actions_past_the_room_of_a_trace_are_performed_but_not_kept():
     assert trace.arrays.length[0] == 3
     assert trace.arrays.action.shape == (1, 2)
     assert trace.worlds.col[0] == 4
-
-
-def test_random_worlds_have_the_asked_for_walls_and_markers():
-    setting = RANDOM_WORLD.configure(options={"walls": "0.25", "markers": "0.1"})
-    worlds = draw_starts(setting, 4000, 0)
-    inner = worlds.grid[:, 1:-1, 1:-1]
-    is_wall = inner & WALL != 0
-    assert is_wall.mean() == pytest.approx(0.25, abs=0.01)
-    assert (inner & COUNT)[~is_wall].mean() == pytest.approx(0.1, abs=0.01)
-    assert not (worlds.grid[np.arange(4000), worlds.row, worlds.col] & WALL).any()
-    assert np.bincount(worlds.facing) == pytest.approx(1000, abs=150)
-
-
-def test_a_world_of_walls_alone_still_has_a_place_for_the_agent():
-    worlds = draw_starts(RANDOM_WORLD.configure(options={"walls": "1"}), 10, 0)
-    assert ((worlds.grid[:, 1:-1, 1:-1] & WALL == 0).sum(axis=(1, 2)) == 1).all()
-
-
-def test_tasks_of_ones_own_need_no_registration():
-    assert find_task("pomp.tasks.random_world:RANDOM_WORLD") is RANDOM_WORLD

@@ -91,7 +91,7 @@ def test_processes_that_compile_at_once_agree(tmp_path, warm):
 def copied(tmp_path):
     """A copy of the package that may be edited, and a function that runs it on its own cache."""
     package = tmp_path / "src" / "pomp"
-    shutil.copytree(Path(__file__).parents[1] / "src" / "pomp", package)
+    shutil.copytree(Path(__file__).parents[2] / "src" / "pomp", package)
 
     def seeded():
         result = run(tmp_path / "cache", PYTHONPATH=str(package.parent))
