@@ -1,6 +1,9 @@
 """Bounds: numbers known from elsewhere, the engine itself, and modes whose worth is plain."""
 
 import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,20 +11,21 @@ import pytest
 from pomp.analysis import bounds, outcomes
 from pomp.analysis.bounds import bound
 from pomp.analysis.outcomes import begin_points, run_points, settle_points
-from pomp.cli.bound import Bound as BoundCommand
+from pomp.cli.bound import BoundCommand
 from pomp.core.errors import ConfigError
 from pomp.dsl.bytecode import compile_ids, compile_programs
 from pomp.dsl.sampling import sample_programs
 from pomp.engine.rollout import act_on, advance
 from pomp.engine.starts import draw_starts, enumerate_starts
-from pomp.karel.dynamics import ACTIONS as ACTION_COUNT
 from pomp.karel.interpreter import Cap
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.evaluation import play
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.tasks.catalog import find_task
+from pomp.tasks.task import Constants
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 STEP_PAIR = "turnLeft move turnRight move"
 PRINTED = {  # the modes printed in the paper
     "Seesaw": (
@@ -157,12 +161,11 @@ def test_programs_that_are_left_at_events_and_taken_up_again_run_as_in_one_go(ta
 def test_what_is_forgotten_changes_nothing(task):
     setting = find_task(task).configure()
     code, draw = compile_programs([*PRINTED[task], WALK]), np.random.default_rng(1)
-    forget = outcomes.forget_farmer if task == "Farmer" else outcomes.COUNTED[task].forget
     worlds, none = draw_starts(setting, 300, seed=5), np.full(300, -1)
     for _ in range(6):
         advance(setting, code, worlds, draw.integers(len(code), size=300))
     plain = worlds.copy()
-    forget(setting, plain)
+    setting.task.forget(plain)
     assert (plain.cells != worlds.cells).any()
     gap = advance(setting, code, worlds, none).returns - advance(setting, code, plain, none).returns
     for _ in range(12):
@@ -209,16 +212,8 @@ def test_dynamic_programming_and_search_forwards_agree_without_chance(monkeypatc
     setting, modes = find_task("InfDoorKey").configure(), PRINTED["InfDoorKey"][:3]
     odds = starts_of(monkeypatch, "InfDoorKey", [17, 2652])
     found = bound(setting, modes)
-
-    def essence(setting, worlds):
-        left = worlds.copy()
-        left.memory[:, ACTION_COUNT] = 0
-        outcomes._forget_inf_door_key(setting, left)
-        return left.cells, left.pose, left.memory
-
-    monkeypatch.setattr(bounds, "_essence", essence)
-    monkeypatch.setattr(bounds, "COUNTED", {})
-    searched = bound(setting, modes)
+    uncounted = replace(setting.task, event_count=lambda setting: None)
+    searched = bound(replace(setting, task=uncounted), modes)
     assert found.exact
     assert searched.exact
     assert found.value > 0.1 * odds
@@ -280,6 +275,19 @@ def test_a_narrow_search_gives_a_lower_bound():
 def test_other_tasks_are_refused(task, variant, message):
     with pytest.raises(ConfigError, match=message):
         bound(find_task(task).configure(variant), [*ACTIONS, "DEF run m( putMarker m)"])
+
+
+def test_a_task_of_your_own_that_declares_nothing_is_searched(monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    lawn = find_task("lawn:LAWN").configure()
+    found = bound(lawn, [WALK])
+    assert found.exact
+    assert found.value == 1.0
+    rich = replace(lawn.task, ceiling=2.0, constants=lambda setting: Constants(pay=Fraction(2)))
+    assert bound(rich.configure(), [WALK]).value == 2.0
+    fickle = replace(lawn, task=replace(lawn.task, draws=lambda setting: True))
+    with pytest.raises(ConfigError, match=r"no bound for Lawn .*tasks that declare an event_count"):
+        bound(fickle, [WALK])
 
 
 def test_too_many_states_are_refused(monkeypatch):

@@ -1,8 +1,8 @@
 """What the best transitions could earn from given modes: do the modes limit, or the transitions?
 
-Seesaw, Up-N-Down and Inf-DoorKey count events up to a last one, and what happens in between depends
-on the count only through a phase. So all that can happen is explored once, as if no event were the
-last, and solved backwards, from one event left to all of them:
+Some tasks count events up to a last one, and what happens in between depends on the count only
+through a phase (`pomp.tasks.task.EventCount`). So all that can happen is explored once, as if no
+event were the last, and solved backwards, from one event left to all of them:
 
     state --mode--> point --no event--> state        a point is where a program begins or goes on
                           --event--> points          one of them at random, all equally likely
@@ -21,14 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.analysis.outcomes import (
-    COUNTED,
     MOST_STATES,
     Floats,
     Graph,
     Integers,
     digest_of,
     draws_too_much,
-    forget_farmer,
 )
 from pomp.core.compiling import kernel
 from pomp.core.errors import ConfigError
@@ -109,7 +107,7 @@ def bound(
     if setting.constants[VALUE] != SUM:
         variant = f"{setting.task.name} ({setting.variant})"
         raise ConfigError(f"no bound for {variant}: its rewards do not add up to its return")
-    if setting.task.name in COUNTED and not setting.flag("redraw_per_lap"):
+    if setting.task.event_count(setting) is not None:
         return _count_back(setting, code, limits, most_steps, step_cost, keep_transitions)
     if setting.task.draws(setting):
         raise draws_too_much(setting)
@@ -259,6 +257,7 @@ def _search(setting: Setting, code: Code, cap: Cap, most_steps: int, width: int)
     worlds, starts = enumerate_starts(setting)
     share = max(width // len(starts), LEAST_WIDTH)
     best, owner = np.zeros(len(starts)), np.arange(len(starts))
+    most = max(1.0, setting.task.ceiling)  # nowhere more is earned
     known = dict.fromkeys(digest_of(owner, *_essence(setting, worlds)).tolist(), 0.0)
     steps, is_cut = 0, False
     while len(worlds) and steps < most_steps * setting.scale and len(known) <= MOST_STATES:
@@ -268,14 +267,13 @@ def _search(setting: Setting, code: Code, cap: Cap, most_steps: int, width: int)
         worlds, owner = worlds.take(lanes), owner[lanes]
         values = advance(setting, code, worlds, modes, cap=cap).returns[:, 0]
         np.maximum.at(best, owner, values)
-        # Nothing is earned once a task is done, and nowhere more than 1.
-        on = np.flatnonzero(~worlds.done & (best[owner] < 1.0))
+        on = np.flatnonzero(~worlds.done & (best[owner] < most))  # if done, nothing is earned
         worlds, owner, values = worlds.take(on), owner[on], values[on]
         better = _improve(known, digest_of(owner, *_essence(setting, worlds)), values)
         kept = _best_of_each(better, owner, values, share)
         is_cut |= len(kept) < len(better)
         worlds, owner = worlds.take(kept), owner[kept]
-    is_cut = (is_cut or len(known) > MOST_STATES) and bool((best < 1.0).any())
+    is_cut = (is_cut or len(known) > MOST_STATES) and bool((best < most).any())
     odds = np.array([float(start.probability) for start in starts])
     dropped = f"the best {share:,} states of each start kept" if is_cut else "no state dropped"
     how = f"search forwards, {steps:,} macro steps, {dropped}"
@@ -286,8 +284,7 @@ def _essence(setting: Setting, worlds: WorldBatch) -> tuple[NDArray[Any], ...]:
     """What of worlds matters for what they can still earn."""
     essence = worlds.copy()
     essence.memory[:, ACTIONS] = 0
-    if setting.task.name == "Farmer":
-        forget_farmer(setting, essence)
+    setting.task.forget(essence)
     return essence.cells, essence.pose, essence.memory
 
 

@@ -13,7 +13,7 @@ from pomp.dsl.printer import lines_of
 from pomp.dsl.words import describe_perception, describe_program
 from pomp.engine.starts import draw_starts
 from pomp.machine.episodes import Episodes
-from pomp.machine.evaluation import EPISODES, Evaluation, choose_steps, conclude
+from pomp.machine.evaluation import Evaluation, choose_steps, conclude
 from pomp.machine.policy import STOP, ProgramMachine
 from pomp.machine.sensors import COMPASS, IDLE, NOT, PERCEPTIONS, SENSORS
 from pomp.machine.transitions import DecisionList, Rule
@@ -102,11 +102,11 @@ def explain(machine: ProgramMachine, *, episodes: int | None = None, seed: int =
 
     Args:
         machine: which.
-        episodes: how many; None: as the paper's tables have.
+        episodes: how many; None: the task's `episodes`, as the paper's tables have.
         seed: of the starts and the choices.
     """
     setting = machine.configure()
-    count = EPISODES.get(setting.task.suite, 100) if episodes is None else episodes
+    count = setting.task.episodes if episodes is None else episodes
     running = machine.episodes(setting, draw_starts(setting, count, seed))
     watched, steps = _Watched(running, len(machine.modes)), list[NDArray[np.int16]]()
     for choices in choose_steps(

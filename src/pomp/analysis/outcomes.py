@@ -4,8 +4,6 @@ A program is run action by action and left at every event, so that each equally 
 the event is followed up. States are told apart by 64-bit digests.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,10 +27,10 @@ from pomp.dsl.bytecode import (
     Code,
 )
 from pomp.engine.rollout import act_on
-from pomp.karel.dynamics import ACTIONS, NO_ZERO, PUT, SCORE, TALLY, perceive
+from pomp.karel.dynamics import ACTIONS, PUT, SCORE, TALLY, perceive
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch, join_worlds
-from pomp.tasks.karel_long import farmer, inf_door_key, seesaw, up_n_down
+from pomp.tasks.catalog import TASKS
 from pomp.tasks.task import Setting
 
 MOST_STATES = 4_000_000
@@ -49,63 +47,12 @@ Points = NDArray[np.int32]
 
 def draws_too_much(setting: Setting) -> ConfigError:
     """The error of a task with too many outcomes to follow up."""
+    counted = [task.name for task in TASKS if task.event_count(task.configure())]
     return ConfigError(
         f"no bound for {setting.task.name} ({setting.variant}): it draws among too many worlds. "
-        f"There are bounds for {', '.join(COUNTED)} (without redraw_per_lap) and for tasks in "
-        "which nothing but the start is random"
+        f"There are bounds for {', '.join(counted)} (in their usual variants), for tasks that "
+        "declare an event_count, and for those in which nothing but the start is random"
     )
-
-
-# What plays no part in the future is set to zero, in place.
-
-
-def _forget_flags(worlds: WorldBatch, *kept: NDArray[np.integer] | int) -> None:
-    """Zero flags matter only at cells where a task shows a marker over them."""
-    cells, lanes = worlds.cells & NO_ZERO, np.arange(len(worlds))
-    for cell in kept:
-        cells[lanes, cell] = worlds.cells[lanes, cell]
-    worlds.cells[:] = cells
-
-
-def _forget_seesaw(setting: Setting, worlds: WorldBatch) -> None:
-    _forget_flags(worlds)
-
-
-def _forget_up_n_down(setting: Setting, worlds: WorldBatch) -> None:
-    """The goal that is not the current one will be drawn anew."""
-    _forget_flags(worlds)
-    is_up = worlds.memory[:, SCORE] % 2 == 0
-    worlds.memory[is_up, up_n_down.DOWN] = 0
-    worlds.memory[~is_up, up_n_down.UP] = 0
-
-
-def _forget_inf_door_key(setting: Setting, worlds: WorldBatch) -> None:
-    """A put erases the marker of a flagged key; at a target it passes the stage, flag or not."""
-    places = worlds.memory[:, inf_door_key.PLACES :]
-    _forget_flags(worlds, places[:, 0], places[:, 2])
-
-
-def forget_farmer(setting: Setting, worlds: WorldBatch) -> None:
-    """Drop what does not matter for the future of Farmer's worlds, in place."""
-    _forget_flags(worlds, 2 * worlds.width - 2)  # the signal's cell
-    worlds.memory[:, [SCORE, farmer.PICKED, farmer.PLACED]] = 0
-
-
-@dataclass(frozen=True)
-class Counted:
-    """A task that is done after some events; until then their count matters modulo `phases`."""
-
-    phases: int
-    last: int
-    """Which of the rules says how many events."""
-    forget: Callable[[Setting, WorldBatch], None]
-
-
-COUNTED = {
-    "Seesaw": Counted(2, seesaw.LAST_PICK, _forget_seesaw),
-    "UpNDown": Counted(2, up_n_down.LAST_LOAD, _forget_up_n_down),
-    "InfDoorKey": Counted(inf_door_key.STAGES, inf_door_key.LAST_EVENT, _forget_inf_door_key),
-}
 
 
 def digest_of(*arrays: NDArray[Any]) -> NDArray[np.uint64]:
@@ -263,8 +210,9 @@ class Graph:
 
     def __init__(self, setting: Setting, code: Code, cap: Cap, starts: WorldBatch) -> None:
         self._setting, self._code, self._cap = setting, code, cap
-        self._counted = COUNTED[setting.task.name]
-        self.phases, self.last = self._counted.phases, int(setting.constants[self._counted.last])
+        events = setting.task.event_count(setting)
+        assert events is not None
+        self.phases, self.last = events.phases, events.last
         self.states: dict[int, int] = {-1: 0}
         self._points: dict[int, int] = {}
         self._waiting: list[tuple[WorldBatch, Points]] = []
@@ -281,7 +229,7 @@ class Graph:
 
     def digest(self, worlds: WorldBatch, *more: NDArray[Any]) -> NDArray[np.uint64]:
         """Digests of worlds, of which nothing is left but what matters."""
-        self._counted.forget(self._setting, worlds)
+        self._setting.task.forget(worlds)
         worlds.memory[:, [ACTIONS, TALLY]] = 0
         worlds.memory[:, SCORE] %= self.phases
         worlds.memory[:, SCORE] -= self.phases  # before the first event: none is the last

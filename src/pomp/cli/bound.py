@@ -11,7 +11,7 @@ from pomp.cli.inputs import read_program
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pomp.analysis.bounds import Bound as Found
+    from pomp.analysis.bounds import Bound
     from pomp.machine.policy import ProgramMachine
     from pomp.tasks.task import Setting
 
@@ -41,7 +41,7 @@ class _Given:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bound:
+class BoundCommand:
     """Say what the best transitions could earn from the modes of a machine or a search."""
 
     modes: Annotated[Positional[str], arg(metavar="MACHINE|zoo:TASK|MODES")]
@@ -129,7 +129,7 @@ class Bound:
         return _Given(setting, modes, self.cap or episode.cap, episode.most_steps)
 
 
-def _summarise(given: _Given, found: "Found") -> dict[str, Any]:
+def _summarise(given: _Given, found: "Bound") -> dict[str, Any]:
     setting = given.setting
     told: dict[str, Any] = {
         "task": setting.task.name,

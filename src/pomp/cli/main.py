@@ -10,7 +10,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, subcommand
 
 from pomp.cli.bench import Bench
-from pomp.cli.bound import Bound
+from pomp.cli.bound import BoundCommand
 from pomp.cli.check import Check
 from pomp.cli.conformance import Conformance
 from pomp.cli.embedding import Embedding
@@ -42,7 +42,7 @@ Command = (
     | Annotated[Train, subcommand("train")]
     | Annotated[Evolve, subcommand("evolve")]
     | Annotated[Eval, subcommand("eval")]
-    | Annotated[Bound, subcommand("bound")]
+    | Annotated[BoundCommand, subcommand("bound")]
     | Annotated[Explain, subcommand("explain")]
     | Annotated[Simplify, subcommand("simplify")]
     | Annotated[Play, subcommand("play")]

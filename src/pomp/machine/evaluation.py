@@ -18,9 +18,6 @@ from pomp.machine.episodes import Episodes
 from pomp.machine.policy import ProgramMachine
 from pomp.tasks.task import Setting
 
-EPISODES = {"Karel": 32, "KarelHard": 32, "KarelLong": 100}
-"""How many an evaluation has, unless told otherwise."""
-
 VALIDATION_EPISODES = 200
 
 Watch = Callable[[int, int], None]
@@ -122,7 +119,7 @@ def evaluate(
 
     Args:
         machine: which.
-        episodes: how many; None: as the paper's tables have.
+        episodes: how many; None: the task's `episodes`, as the paper's tables have.
         seed: of the starts and the choices.
         scale: how much longer the task is than it was in training.
         greedy: take the likeliest choice instead of drawing one.
@@ -130,7 +127,7 @@ def evaluate(
         watch: told of every step.
     """
     setting = machine.configure(scale)
-    count = EPISODES.get(setting.task.suite, 100) if episodes is None else episodes
+    count = setting.task.episodes if episodes is None else episodes
     worlds = draw_starts(setting, count, seed, device=device)
     draws = None if greedy else open_streams(Purpose.EVALUATION, seed, 1, worlds=count)
     return play(machine, setting, worlds, draws, watch)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.karel.dynamics import FIRST_SLOT, SUM
-from pomp.karel.world import Map
+from pomp.karel.world import Map, WorldBatch
 
 MAX_STARTS = 100_000
 """A task with more starts than this is not enumerated."""
@@ -119,6 +119,30 @@ def never(setting: "Setting") -> bool:
     return False
 
 
+@dataclass(frozen=True, kw_only=True)
+class EventCount:
+    """How a task counts the events (picks, loads, ...) that pay and after which it is done.
+
+    The score of a world is the number of its events so far. Only an event may draw at random.
+
+    Attributes:
+        last: the number of the event that ends the task.
+        phases: until then, what can still happen depends on the count modulo this number alone.
+    """
+
+    last: int
+    phases: int
+
+
+def counts_no_events(setting: "Setting") -> EventCount | None:
+    """For a task that is not done after a number of events, or says nothing of it."""
+    return None
+
+
+def forget_nothing(worlds: WorldBatch) -> None:
+    """For a task in which everything about a world may matter for its future."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
     """A task and its variants.
@@ -147,6 +171,11 @@ class Task:
         draws: whether steps draw at random in a setting.
         is_restless: whether a longer horizon changes what an action does, not only how much there
             is to do.
+        episodes: how many an evaluation plays if nothing else is asked for, as the paper's tables.
+        event_count: how the task counts events in a setting, or None if it does not. What the best
+            transitions could earn can be computed for such a task though its events draw.
+        forget: sets to zero, in place, what plays no part in what worlds can still earn, so that
+            worlds of one future look alike. Forgetting less is always right, only slower.
     """
 
     name: str
@@ -173,6 +202,9 @@ class Task:
     is_start: Callable[[Map], bool] = is_no_start
     draws: Callable[["Setting"], bool] = never
     is_restless: bool = False
+    episodes: int = 100
+    event_count: Callable[["Setting"], EventCount | None] = counts_no_events
+    forget: Callable[[WorldBatch], None] = forget_nothing
 
     def configure(
         self,

@@ -123,6 +123,7 @@ CLEAN_HOUSE = Task(
     summary="collect ten markers scattered along the walls of a house",
     size=(len(_ROWS), len(_ROWS[0])),
     ceiling=1.0,
+    episodes=32,
     draw_start=draw_start,
     begin=begin,
     step=step,

@@ -131,6 +131,7 @@ FOUR_CORNER = Task(
     summary="put one marker on each corner and none elsewhere",
     size=(12, 12),
     ceiling=1.0,
+    episodes=32,
     draw_start=draw_start,
     begin=begin,
     step=step,

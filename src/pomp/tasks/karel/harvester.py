@@ -91,6 +91,7 @@ HARVESTER = Task(
     summary="pick up the marker of every cell",
     size=(8, 8),
     ceiling=1.0,
+    episodes=32,
     draw_start=draw_start,
     begin=begin,
     step=step,

@@ -185,6 +185,7 @@ MAZE = Task(
     summary="find the marker in a random maze",
     size=(8, 8),
     ceiling=1.0,
+    episodes=32,
     draw_start=draw_start,
     begin=begin,
     step=step,

@@ -132,6 +132,7 @@ STAIR_CLIMBER = Task(
     summary="climb the stairs to the marked cell",
     size=(12, 12),
     ceiling=1.0,
+    episodes=32,
     draw_start=draw_start,
     begin=begin,
     step=step,

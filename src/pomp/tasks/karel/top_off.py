@@ -139,6 +139,7 @@ TOP_OFF = Task(
     summary="top off every marked cell of the bottom row and stop at its right end",
     size=(12, 12),
     ceiling=1.0,
+    episodes=32,
     draw_start=draw_start,
     begin=begin,
     step=step,

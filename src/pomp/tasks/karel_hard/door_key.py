@@ -108,6 +108,7 @@ DOOR_KEY = Task(
     summary="pick the key to open the door, then put it on the target behind it",
     size=(8, 8),
     ceiling=1.0,
+    episodes=32,
     draw_start=draw_start,
     begin=begin,
     step=step,

@@ -82,6 +82,7 @@ ONE_STROKE = Task(
     summary="visit every cell once; a cell left behind becomes a wall",
     size=(8, 8),
     ceiling=1.0,
+    episodes=32,
     draw_start=draw_start,
     begin=begin,
     step=step,

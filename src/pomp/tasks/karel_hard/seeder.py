@@ -76,6 +76,7 @@ SEEDER = Task(
     summary="put exactly one marker on every cell",
     size=(8, 8),
     ceiling=1.0,
+    episodes=32,
     draw_start=draw_start,
     begin=begin,
     step=step,

@@ -135,6 +135,7 @@ SNAKE = Task(
     summary="eat twenty markers without biting the growing body",
     size=(8, 8),
     ceiling=1.0,
+    episodes=32,
     draw_start=draw_start,
     begin=begin,
     step=step,

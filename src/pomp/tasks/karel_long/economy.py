@@ -2,6 +2,11 @@
 
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.karel.dynamics import NO_ZERO
+from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Constants, Setting
 
 ACTION_COST = Fraction(1, 10_000)
@@ -23,3 +28,16 @@ def long_rules(setting: Setting, events: int, *own: int, fine: Fraction = Fracti
         fine=fine / setting.scale,
         own=own,
     )
+
+
+def forget_zero_flags(worlds: WorldBatch, *kept: NDArray[np.integer] | int) -> None:
+    """Clear all zero flags but those of cells where the task will show a marker over them.
+
+    Args:
+        worlds: B worlds, written.
+        kept: cells that keep their flags: one for all worlds, or `[B]`, one for each.
+    """
+    cells, lanes = worlds.cells & NO_ZERO, np.arange(len(worlds))
+    for cell in kept:
+        cells[lanes, cell] = worlds.cells[lanes, cell]
+    worlds.cells[:] = cells

@@ -26,9 +26,9 @@ from pomp.karel.dynamics import (
     usable,
     write_count,
 )
-from pomp.karel.world import Map
+from pomp.karel.world import Map, WorldBatch
 from pomp.tasks import layouts
-from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
+from pomp.tasks.karel_long.economy import MAX_STEPS, forget_zero_flags, long_rules
 from pomp.tasks.task import LONG, SWITCH, Constants, Option, Setting, Start, Task
 
 ROUNDS_AT_SCALE_1 = 10
@@ -116,6 +116,12 @@ def _starts(setting: Setting) -> Iterator[Start]:
     yield Start(probability=Fraction(1), map=Map(grid, setting.height - 2, 1, Facing.EAST))
 
 
+def _forget(worlds: WorldBatch) -> None:
+    """What was picked and placed matters through the quota alone; the signal may cover a flag."""
+    forget_zero_flags(worlds, 2 * worlds.width - 2)
+    worlds.memory[:, [SCORE, PICKED, PLACED]] = 0
+
+
 _CLEAN_SIGNAL = Option("re-mark cells cleanly, without the reference's leftover flag", SWITCH)
 
 FARMER = Task(
@@ -134,6 +140,7 @@ FARMER = Task(
     scales=LONG,
     max_steps=MAX_STEPS,
     starts=_starts,
+    forget=_forget,
     variants={"hipo": {"clean_signal": "off"}, "paper": {"clean_signal": "off"}},
     options={"clean_signal": _CLEAN_SIGNAL},
 )

@@ -28,10 +28,10 @@ from pomp.karel.dynamics import (
     usable,
     write_count,
 )
-from pomp.karel.world import Map
+from pomp.karel.world import Map, WorldBatch
 from pomp.tasks import layouts
-from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
-from pomp.tasks.task import LONG, SWITCH, Constants, Option, Setting, Start, Task
+from pomp.tasks.karel_long.economy import MAX_STEPS, forget_zero_flags, long_rules
+from pomp.tasks.task import LONG, SWITCH, Constants, EventCount, Option, Setting, Start, Task
 
 EVENTS = 100
 STAGE, PLACES = FIRST_SLOT, FIRST_SLOT + 1  # PLACES: the cells of key 1, target 1, key 2, target 2
@@ -141,6 +141,19 @@ def _starts(setting: Setting) -> Iterator[Start]:
         yield Start(probability=probability, map=start)
 
 
+def _event_count(setting: Setting) -> EventCount | None:
+    """None if every lap draws among all layouts, which are too many to follow up."""
+    if setting.flag("redraw_per_lap"):
+        return None
+    return EventCount(last=int(setting.constants[LAST_EVENT]), phases=STAGES)
+
+
+def _forget(worlds: WorldBatch) -> None:
+    """A put erases the marker of a flagged key; at a target it passes the stage, flag or not."""
+    places = worlds.memory[:, PLACES:]
+    forget_zero_flags(worlds, places[:, 0], places[:, 2])
+
+
 INF_DOOR_KEY = Task(
     name="InfDoorKey",
     suite="KarelLong",
@@ -158,6 +171,8 @@ INF_DOOR_KEY = Task(
     max_steps=MAX_STEPS,
     starts=_starts,
     draws=lambda setting: setting.flag("redraw_per_lap"),
+    event_count=_event_count,
+    forget=_forget,
     variants={
         "hipo": {"done_ratio": "0.99", "redraw_per_lap": "off", "clean_signal": "off"},
         "paper": {"done_ratio": "1", "redraw_per_lap": "on", "clean_signal": "off"},

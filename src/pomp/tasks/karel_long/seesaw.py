@@ -25,8 +25,8 @@ from pomp.karel.dynamics import (
 )
 from pomp.karel.world import Map
 from pomp.tasks import layouts
-from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
-from pomp.tasks.task import LONG, Constants, Option, Setting, Start, Task
+from pomp.tasks.karel_long.economy import MAX_STEPS, forget_zero_flags, long_rules
+from pomp.tasks.task import LONG, Constants, EventCount, Option, Setting, Start, Task
 
 PICKS = 64
 ROOM_HEIGHT, CORRIDOR_HEIGHT = 4, 2
@@ -122,6 +122,8 @@ SEESAW = Task(
     max_steps=MAX_STEPS,
     starts=_starts,
     draws=lambda setting: True,
+    event_count=lambda setting: EventCount(last=int(setting.constants[LAST_PICK]), phases=2),
+    forget=forget_zero_flags,
     variants={"hipo": {"start": "fixed"}, "paper": {"start": "random"}},
     options={"start": Option("where the first marker lies", ("fixed", "random"))},
 )

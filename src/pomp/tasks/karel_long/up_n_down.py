@@ -22,11 +22,11 @@ from pomp.karel.dynamics import (
     pose_at,
     write_count,
 )
-from pomp.karel.world import Map
+from pomp.karel.world import Map, WorldBatch
 from pomp.tasks import layouts
 from pomp.tasks.karel.stair_climber import square_size
-from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
-from pomp.tasks.task import LONG, Constants, Option, Setting, Start, Task
+from pomp.tasks.karel_long.economy import MAX_STEPS, forget_zero_flags, long_rules
+from pomp.tasks.task import LONG, Constants, EventCount, Option, Setting, Start, Task
 
 LOADS = 100
 UP, DOWN, _SLOTS = range(FIRST_SLOT, FIRST_SLOT + 3)  # the latest goals of either kind
@@ -110,6 +110,14 @@ def _starts(setting: Setting) -> Iterator[Start]:
     yield Start(probability=Fraction(1), map=Map(grid, setting.height - 3, 2, Facing.EAST))
 
 
+def _forget(worlds: WorldBatch) -> None:
+    """The goal that is not the current one will be drawn anew."""
+    forget_zero_flags(worlds)
+    is_up = worlds.memory[:, SCORE] % 2 == 0
+    worlds.memory[is_up, DOWN] = 0
+    worlds.memory[~is_up, UP] = 0
+
+
 UP_N_DOWN = Task(
     name="UpNDown",
     suite="KarelLong",
@@ -127,6 +135,8 @@ UP_N_DOWN = Task(
     max_steps=MAX_STEPS,
     starts=_starts,
     draws=lambda setting: True,
+    event_count=lambda setting: EventCount(last=int(setting.constants[LAST_LOAD]), phases=2),
+    forget=_forget,
     variants={"hipo": {"psi": "0.0005"}, "paper": {"psi": "0.005"}},
     options={"psi": Option("fine for every action off the stairs")},
 )
