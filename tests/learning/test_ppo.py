@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from test_machine_network import PlainNetwork, one_hot, random_arrays, random_inputs
+from plain_network import PlainNetwork, one_hot, random_arrays, random_inputs
 from torch import nn
 
 from pomp.learning.config import PpoConfig

@@ -1,4 +1,4 @@
-"""Changes of programs, the searches that climb by them, and the settings of methods."""
+"""Mutations of programs: which neighbours each move reaches, and what all of them keep to."""
 
 from collections import Counter
 
@@ -9,11 +9,6 @@ from oracle import ACTIONS, PERCEPTIONS, Reader
 from pomp.dsl import mutation
 from pomp.dsl.mutation import Limits, Move, propose_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.modes.beam import BeamRun
-from pomp.modes.climb import ClimbRun
-from pomp.modes.config import BeamConfig, CemConfig, ClimbConfig
-from pomp.modes.methods import configure
-from pomp.tasks.catalog import TASKS
 
 PAD = LEAPS.tokens.index("<pad>")
 EXAMPLE = (
@@ -267,83 +262,3 @@ def test_a_subtree_can_be_any_part_of_a_program():
 
     parts = relabelled(tree, other_kind) | relabelled(tree, points) | relabelled(tree, negated)
     assert parts <= found
-
-
-# ---------------------------------------------------------------- climbing and beams
-
-
-def test_hill_climbing_takes_the_first_better_mutant_or_starts_over():
-    run = ClimbRun(ClimbConfig(chains=5, neighbours=6, candidates=600), np.uint64(3))
-    current, failures, best, iterations = [None] * 5, [0] * 5, 0.0, 0
-    while not run.is_finished:
-        assert run.is_new.tolist() == [one is None for one in current]
-        ids, iterations = run.ask(), iterations + 1
-        scores = (ids.astype(np.int64) ** 2).sum(axis=1) % 97 / 100.0
-        run.tell(ids, scores, scores, ids)
-        for i, score in enumerate(scores):
-            is_better = current[i] is None or score > current[i][0]
-            current[i] = (score, text_of(ids[i])) if is_better else current[i]
-            failures[i] = 0 if is_better else failures[i] + 1
-            if failures[i] == 6:
-                current[i], failures[i] = None, 0
-            else:
-                assert text_of(run.programs[i]) == current[i][1]
-        best = max(best, scores.max())
-    assert (iterations, run.best_score) == (120, best)
-
-
-def test_a_beam_varies_elites_and_starts_over_after_five_idle_iterations():
-    run, before, fresh = BeamRun(BeamConfig(), np.uint64(1), 256), np.zeros((16, 256)), []
-    for iteration in range(1, 15):
-        latents = run.ask()
-        nearest = np.linalg.norm(latents[:, None] - before, axis=2).min(axis=1) / 16
-        if nearest.mean() > 0.5:  # N(0, I) is far from everything
-            fresh.append(iteration)
-            assert (latents.mean(), latents.std()) == pytest.approx((0, 1), abs=0.03)
-        else:
-            assert nearest == pytest.approx(np.full(64, 0.25), abs=0.06)
-        scores = np.where(np.arange(64) % 4 == 0, 1.0, 0.5)
-        run.tell(latents, scores, scores, np.zeros((64, 1), np.uint8))
-        before = latents[::4]
-    assert fresh == [1, 7, 13]
-
-
-# ---------------------------------------------------------------- the settings of methods
-
-
-LEAPS_TABLE = {
-    "StairClimber": ("tiny_normal", 32, 0.05, 0.25, True),
-    "FourCorner": ("tiny_normal", 64, 0.2, 0.5, False),
-    "TopOff": ("tiny_normal", 64, 0.05, 0.25, False),
-    "Maze": ("ones", 16, 0.1, 0.1, False),
-    "CleanHouse": ("ones", 32, 0.05, 0.25, True),
-    "Harvester": ("normal", 32, 0.1, 0.5, True),
-    "DoorKey": (None, 32, 0.1, 0.25, False),
-    "OneStroke": (None, 64, 0.05, 0.5, True),
-    "Seeder": (None, 32, 0.1, 0.25, False),
-    "Snake": (None, 32, 0.2, 0.25, False),
-}
-
-
-@pytest.mark.parametrize("name", LEAPS_TABLE)
-def test_leaps_has_its_published_settings(name):
-    config = configure("leaps", "paper", name)
-    cem, score = config.proposer, config.score
-    init, *others = LEAPS_TABLE[name]
-    assert [cem.population, cem.elite_fraction, cem.sigma, cem.decay] == others
-    assert init is None or cem.init == init
-    assert (cem.reduce, cem.keep, cem.stop) == ("weighted_mean", "last", "solved")
-    assert (cem.final_sigma, cem.solved_score) == (0.1, 1.1)
-    assert (cem.iterations, score.invalid, score.redraw, score.bonus) == (1000, 0.01, 100, 0.1)
-    assert (config.mode.modes, config.mode.runs, config.mode.lists) == (1, 1, False)
-
-
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-def test_the_method_of_the_paper_has_its_settings(task):
-    config = configure("pomp", "paper", task.name)
-    assert config.proposer == CemConfig()
-    assert (config.mode.runs, config.mode.lists, config.mode.diversity) == (10, True, "modes+runs")
-    assert config.mode.modes == (3 if task.name in ("Seesaw", "UpNDown", "InfHarvester") else 5)
-    assert config.mode.select == "undiversified"
-    assert (config.score.bonus, config.score.invalid, config.score.discount) == (0.1, -1.0, 1.0)
-    assert (config.score.redraw, config.score.temperature) == (0, 1.0)
