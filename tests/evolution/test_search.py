@@ -1,6 +1,8 @@
 """The search for whole machines: its rounds, and that it is exact, in one process or several."""
 
 import multiprocessing
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -133,3 +135,19 @@ def test_an_easy_task_is_solved() -> None:
     while not evolution.is_solved and evolution.round < 20:
         evolution.advance(lambda: False)
     assert evolution.is_solved
+
+
+def test_evolving_and_evaluating_machines_by_rules_need_no_torch() -> None:
+    code = """
+import sys
+from pomp.evolution.config import EvolveConfig
+from pomp.evolution.search import Evolution
+from pomp.machine.evaluation import evaluate
+from pomp.machine.zoo import find_machine
+evaluate(find_machine("zoo:Farmer/text"), episodes=2)
+config = EvolveConfig(chains=2, length=2)
+Evolution(find_machine("zoo:Farmer/text").configure(), 0, config).advance(lambda: False)
+print("torch" in sys.modules)
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "False\n"

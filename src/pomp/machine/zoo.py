@@ -6,7 +6,9 @@ finished runs into the package, where they are better than those there. What is 
 says (`pomp.machine.evaluation.validate`).
 """
 
+import json
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from pomp.core.errors import DataFileError, UnknownNameError
@@ -39,10 +41,10 @@ def find_machine(name: str) -> ProgramMachine:
     if name.startswith(PREFIX) or (task in named and not Path(name).exists()):
         if named.get(task) not in zoo_tasks():
             raise UnknownNameError("machine of the zoo", asked, zoo_tasks())
-        found = _machines_of(ZOO / named[task])
+        found = _validations_of(ZOO / named[task])
         if kind and kind not in found:
             raise UnknownNameError(f"kind of machine for {named[task]}", kind, list(found))
-        return found[kind] if kind else max(found.values(), key=_validation)
+        return ProgramMachine.load(ZOO / named[task] / (kind or max(found, key=found.__getitem__)))
     if not Path(name).exists():
         known = ", ".join(zoo_tasks()) or "none yet"
         raise DataFileError(
@@ -75,21 +77,19 @@ def add_to_zoo(run: Path, zoo: Path = ZOO) -> list[str]:
     for machine in found:
         kind = KINDS[not isinstance(machine.transition, DecisionList)]
         place = zoo / machine.task / kind
-        machine.provenance = {**machine.provenance, "validation": validate(machine)}
-        before = _machines_of(zoo / machine.task).get(kind)
-        if before is None or _validation(machine) > _validation(before):
+        validation = validate(machine)
+        machine.provenance = {**machine.provenance, "validation": validation}
+        if validation > _validations_of(zoo / machine.task).get(kind, -inf):
             machine.save(place)
             taken.add(f"{machine.task}/{kind}")
     return sorted(taken)
 
 
-def _machines_of(folder: Path) -> dict[str, ProgramMachine]:
+def _validations_of(folder: Path) -> dict[str, float]:
+    """What the machines of a task earned in validation, by kind; read without loading a network."""
+    files = {kind: folder / kind / MACHINE_FILE for kind in KINDS}
     return {
-        kind: ProgramMachine.load(folder / kind)
-        for kind in KINDS
-        if (folder / kind / MACHINE_FILE).is_file()
+        kind: float(json.loads(file.read_text())["provenance"]["validation"])
+        for kind, file in files.items()
+        if file.is_file()
     }
-
-
-def _validation(machine: ProgramMachine) -> float:
-    return float(machine.provenance["validation"])
