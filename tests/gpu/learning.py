@@ -5,7 +5,11 @@ import sys
 
 import numpy as np
 
-CONFIG = (0.05, True, 0.5, 0.01)
+from pomp.learning.adam import AdamSettings, AdamState, Gradients
+from pomp.learning.ppo_loss import Collected, LossSettings, Outputs, PpoLoss
+
+LOSS = LossSettings(clip_ratio=0.05, clips_value=True, value_weight=0.5, entropy_weight=0.01)
+ADAM = AdamSettings.of(0.5, np.float32)
 FIRST = 4
 
 
@@ -17,41 +21,61 @@ def inputs():
         return draw.normal(size=shape).astype(np.float32)
 
     choices = draw.integers(0, 4, (2, 12))
-    chances = np.float32(np.log(0.25)) + 0.1 * normal(2, 12)
+    log_probs = np.float32(np.log(0.25)) + 0.1 * normal(2, 12)
     values = normal(2, 12)
     now = values[:, FIRST : FIRST + 6] + 0.1 * normal(2, 6)
-    rollout = (choices, chances, values, normal(2, 12), normal(2, 12))
-    places = (np.zeros((2, 6, 4)), np.zeros((2, 6)), np.zeros((3, 2, 6)))
-    steps = (0.3 * normal(2, 6, 4), now, *rollout, *(one.astype(np.float32) for one in places))
-    pace = np.array([0.5, 1e-5, 0.1, 0.999, 0.001, 0.5, 1e-6], np.float32)
-    state = (normal(2, 9), normal(2, 9), np.abs(normal(2, 9)), normal(2, 9))
-    lengths = np.array([0.2, 3.0], np.float32)
-    rates = np.array([0.1, 0.01], np.float32)
+    collected = Collected(choices, log_probs, values, normal(2, 12), normal(2, 12))
+    empty = (np.zeros((2, 6, 4)), np.zeros((2, 6)), np.zeros((3, 2, 6)))
+    loss = PpoLoss(*(one.astype(np.float32) for one in empty))
+    outputs = Outputs(0.3 * normal(2, 6, 4), now)
+    corrections = np.array([0.5, 1e-5], np.float32)
+    state = AdamState(normal(2, 9), normal(2, 9), np.abs(normal(2, 9)))
+    norms = np.array([0.2, 3.0], np.float32)
+    learning_rates = np.array([0.1, 0.01], np.float32)
     return (
-        steps,
-        (lengths, rates, pace, *state),
+        (outputs, collected, loss),
+        (corrections, ADAM, state, Gradients(normal(2, 9), norms, learning_rates)),
         (draw.random((3, 2, 6, 5)) < 0.5, normal(3, 5, 4, 2)),
     )
 
 
+def convert(value, to):
+    """Arrays as `to` makes them, those in tuples, too."""
+    if isinstance(value, tuple):
+        return type(value)(*(convert(one, to) for one in value))
+    return to(value) if isinstance(value, np.ndarray) else value
+
+
 def launch(kernel, shape, *arguments):
-    """On the simulator, whose arrays are copies; `shape`: blocks and threads of each."""
+    """On the simulator, whose arrays are copies; `shape`: blocks and threads of each.
+
+    Returns:
+        The arguments after the launch.
+    """
     from numba import cuda
 
-    given = [cuda.to_device(one) if isinstance(one, np.ndarray) else one for one in arguments]
+    given = [convert(one, cuda.to_device) for one in arguments]
     kernel[shape](*given)
-    return [one.copy_to_host() for one in given if hasattr(one, "copy_to_host")]
+    return [fetch(one) for one in given]
+
+
+def fetch(value):
+    """Copies of the simulator's arrays."""
+    if isinstance(value, tuple):
+        return type(value)(*map(fetch, value))
+    return value.copy_to_host() if hasattr(value, "copy_to_host") else value
 
 
 def main(target):
     """Write everything the kernels have written."""
-    from pomp.learning.descent_cuda import move_parameters, weigh_steps
+    from pomp.learning.adam_cuda import adam_step_cuda
+    from pomp.learning.ppo_loss_cuda import ppo_loss_cuda
     from pomp.machine.patches_cuda import cut_patches, join_patches
 
     steps, moves, (planes, channels_last) = inputs()
     found = {
-        "weighed": launch(weigh_steps, (1, 16), FIRST, *CONFIG, *steps)[-3:],
-        "moved": launch(move_parameters, (1, 32), *moves)[3:6],
+        "loss": tuple(launch(ppo_loss_cuda, (1, 16), FIRST, LOSS, *steps)[-1]),
+        "adam": tuple(launch(adam_step_cuda, (1, 32), *moves)[2]),
     }
     for name, source, is_last in (("first", planes.astype(np.uint8), False),
                                   ("last", channels_last, True)):  # fmt: skip

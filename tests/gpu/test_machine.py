@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from pomp.learning.config import configure_learning
-from pomp.learning.ppo import Learner, Steps
+from pomp.learning.ppo import Learner, RolloutBatch
 from pomp.learning.training import Member, Training
 from pomp.machine.config import NetworkConfig
 from pomp.machine.evaluation import evaluate
@@ -53,7 +53,7 @@ def test_a_checkpoint_goes_on_to_the_same_bytes():
 
 def test_the_first_rollout_is_the_cpus():
     """Later ones may differ: networks round otherwise on another device."""
-    steps = [train(device, updates=0).play()[0] for device in ("cpu", "cuda")]
+    steps = [train(device, updates=0).collect_rollout()[0] for device in ("cpu", "cuda")]
     chosen = [part.choices.cpu().numpy() for part in steps]
     assert (chosen[0] == chosen[1]).mean() > 0.99
     assert np.allclose(steps[0].values.cpu(), steps[1].values.cpu(), atol=1e-3)
@@ -66,7 +66,7 @@ def test_an_update_is_the_cpus():
     config = configure_learning("paper", {"ppo.actors": 4, "ppo.total": 1024}).ppo
     rows = [shape.pack(draw_weights(shape, np.uint64(seed))) for seed in (1, 2)]
     first, count = torch.from_numpy(np.stack(rows)), config.rollout
-    steps = Steps(
+    steps = RolloutBatch(
         (torch.rand(2, count, 8, 8, 8) < 0.2).to(torch.uint8),
         torch.randint(-1, 4, (2, count)),
         torch.randint(0, 5, (2, count)),
@@ -78,9 +78,9 @@ def test_an_update_is_the_cpus():
     for device in ("cpu", "cuda"):
         network = Ensemble(shape, [4, 4], device)
         learner = Learner(config, network, first.to(device), torch.tensor([1e-3, 1e-4]).to(device))
-        parts = Steps(*(part.to(device) for part in vars(steps).values()))
+        parts = RolloutBatch(*(part.to(device) for part in vars(steps).values()))
         told.append(learner.learn(parts, orders.to(device), 0).cpu())
-        moved.append(learner.flat.detach().cpu() - first)
+        moved.append(learner.parameters.detach().cpu() - first)
     assert torch.allclose(*told, rtol=0.02, atol=1e-3)
     assert moved[0].abs().amax(dim=1)[0] > 1e-2
     for own, other in zip(*moved, strict=True):

@@ -14,7 +14,8 @@ from pomp.core.cuda import DeviceArray, as_launchable, check_device, export_dlpa
 from pomp.core.errors import CudaError
 from pomp.embedding.decoder import CpuDecoder
 from pomp.engine.starts import draw_starts
-from pomp.learning.descent import move_parameters, weigh_steps
+from pomp.learning.adam import adam_step
+from pomp.learning.ppo_loss import write_ppo_loss
 from pomp.tasks.catalog import TASKS, find_task
 
 from . import decoding, learning, playing
@@ -66,13 +67,11 @@ def test_simulated_gradient_steps_are_the_cpus(tmp_path):
     subprocess.run([sys.executable, script, target], env=environment, check=True, timeout=120)
     found = pickle.loads(target.read_bytes())
     steps, moves, (planes, channels_last) = (
-        tuple(map(torch.tensor, one)) for one in learning.inputs()
+        [learning.convert(part, torch.tensor) for part in one] for one in learning.inputs()
     )
-    weigh_steps(learning.FIRST, learning.CONFIG, *steps)
-    move_parameters(*moves)
-    for ours, theirs in zip(
-        (*steps[-3:], *moves[3:6]), (*found["weighed"], *found["moved"]), strict=True
-    ):
+    write_ppo_loss(learning.FIRST, learning.LOSS, *steps)
+    adam_step(*moves)
+    for ours, theirs in zip((*steps[2], *moves[2]), (*found["loss"], *found["adam"]), strict=True):
         assert ours.abs().max() > 1e-3
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
     last = channels_last.clone().requires_grad_()

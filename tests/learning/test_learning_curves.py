@@ -30,7 +30,7 @@ CONFIG = LearningConfig(
     episode=EpisodeConfig(most_steps=100),
     network=NetworkConfig(inputs="perceptions+mode", weight_norm=False),
     ppo=PpoConfig(
-        total=100 * 1024, minibatch=256, clip=0.2, clip_value=False, value_weight=1.0, decay=False
+        total=100 * 1024, minibatch=256, clip_ratio=0.2, clip_value=False, value_weight=1.0, decay=False
     ),
     validation=ValidationConfig(every=20, episodes=128),
 )
@@ -98,8 +98,8 @@ def their_model(seed):
         batch_size=ppo.minibatch,
         n_epochs=ppo.epochs,
         gamma=ppo.discount,
-        gae_lambda=ppo.trace,
-        clip_range=ppo.clip,
+        gae_lambda=ppo.gae_lambda,
+        clip_range=ppo.clip_ratio,
         ent_coef=ppo.entropy,
         vf_coef=ppo.value_weight / 2,  # our value loss has one half of its own
         max_grad_norm=ppo.gradient_norm,

@@ -13,7 +13,13 @@ from plain_network import PlainNetwork, one_hot, random_arrays, random_inputs
 from torch import nn
 
 from pomp.learning.config import PpoConfig
-from pomp.learning.ppo import Learner, Steps, advantages_of, normalise, weigh
+from pomp.learning.ppo import (
+    Learner,
+    RolloutBatch,
+    estimate_advantages,
+    normalise_advantages,
+    ppo_loss,
+)
 from pomp.machine.config import NetworkConfig
 from pomp.machine.network import Ensemble, Shape
 
@@ -27,7 +33,7 @@ def tensor(array):
 # ---------------------------------------------------------------- advantages
 
 
-def advantages_by_hand(rewards, values, ended, last, discount, trace):
+def advantages_by_hand(rewards, values, ended, last, discount, gae_lambda):
     """`[T]` of one actor: every advantage as a sum of the errors that follow it."""
     steps = len(rewards)
     errors = []
@@ -39,26 +45,26 @@ def advantages_by_hand(rewards, values, ended, last, discount, trace):
         total, weight = 0.0, 1.0
         for later in range(t, steps):
             total += weight * errors[later]
-            weight *= discount * trace
+            weight *= discount * gae_lambda
             if ended[later]:
                 break
         found.append(total)
     return found
 
 
-@pytest.mark.parametrize(("discount", "trace"), [(0.99, 0.95), (1.0, 1.0), (0.9, 0.0), (0.0, 0.5)])
+@pytest.mark.parametrize(("discount", "gae_lambda"), [(0.99, 0.95), (1.0, 1.0), (0.9, 0.0), (0.0, 0.5)])
 @pytest.mark.parametrize("often", [0.0, 0.2, 1.0])
-def test_advantages_follow_their_definition(discount, trace, often):
+def test_advantages_follow_their_definition(discount, gae_lambda, often):
     draw = np.random.default_rng(1)
     members, steps, actors = 2, 9, 4
     rewards, values = draw.normal(size=(2, members, steps, actors))
     ended = draw.random((members, steps, actors)) < often
     last = draw.normal(size=(members, actors))
     given = map(tensor, (rewards, values, ended, last))
-    found = advantages_of(*given, discount, trace).numpy()
+    found = estimate_advantages(*given, discount, gae_lambda).numpy()
     for e, a in np.ndindex(members, actors):
         parts = (rewards[e, :, a], values[e, :, a], ended[e, :, a], last[e, a])
-        expected = advantages_by_hand(*parts, discount, trace)
+        expected = advantages_by_hand(*parts, discount, gae_lambda)
         np.testing.assert_allclose(found[e, :, a], expected, rtol=1e-10, atol=1e-12)
 
 
@@ -68,14 +74,14 @@ def test_nothing_behind_an_end_counts():
     for behind in (0.0, 1e6):
         values[0, 2], rewards[0, 2] = behind, behind
         last = torch.full((1, 1), behind, dtype=torch.float64)
-        found = advantages_of(rewards, values, ended, last, 0.99, 0.95)
+        found = estimate_advantages(rewards, values, ended, last, 0.99, 0.95)
         assert found[0, :2].abs().max() == 0
 
 
 def test_advantages_are_normalised_over_all_steps_of_a_member():
     draw = np.random.default_rng(2)
     raw = draw.normal(size=(3, 1024)) * [[0.01], [1.0], [50.0]] + [[5.0], [0.0], [-3.0]]
-    found = normalise(tensor(raw)).numpy()
+    found = normalise_advantages(tensor(raw)).numpy()
     for row, own in zip(found, raw, strict=True):
         expected = (own - own.mean()) / (own.std() + 1e-5)
         np.testing.assert_allclose(row, expected, rtol=1e-3, atol=1e-6)
@@ -83,8 +89,8 @@ def test_advantages_are_normalised_over_all_steps_of_a_member():
 
 def test_the_deviation_has_1e5_added():
     raw = tensor(np.tile([1e-5, -1e-5], 512)[None])
-    assert normalise(raw).abs().max() == pytest.approx(0.5, rel=1e-3)
-    assert normalise(torch.full((1, 64), 0.25)).abs().max() < 1e-6
+    assert normalise_advantages(raw).abs().max() == pytest.approx(0.5, rel=1e-3)
+    assert normalise_advantages(torch.full((1, 64), 0.25)).abs().max() < 1e-6
 
 
 # ---------------------------------------------------------------- losses
@@ -95,44 +101,44 @@ def random_steps(draw, members, count, seen=None, mode=None, spread=0.3):
     seen = np.zeros((members, count), np.uint8) if seen is None else seen
     mode = np.zeros((members, count), np.int64) if mode is None else mode
     choices = draw.integers(0, MODES + 1, (members, count))
-    chances = np.log(1 / (MODES + 1)) + spread * draw.normal(size=(members, count))
+    log_probs = np.log(1 / (MODES + 1)) + spread * draw.normal(size=(members, count))
     values, advantages, returns = draw.normal(size=(3, members, count))
-    return Steps(*map(tensor, (seen, mode, choices, chances, values, advantages, returns)))
+    return RolloutBatch(*map(tensor, (seen, mode, choices, log_probs, values, advantages, returns)))
 
 
 def losses_of(logits, values, steps, config):
-    """What `weigh` tells, as means `[3, E]`."""
-    return weigh(logits, values, steps, 0, config)[2].mean(dim=2)
+    """What `ppo_loss` gives, as means `[3, E]`."""
+    return ppo_loss(logits, values, steps, 0, config).terms.mean(dim=2)
 
 
 def losses_in_torch(logits, values, steps, config):
     """The same in operations that torch differentiates."""
-    chances = torch.log_softmax(logits, dim=-1)
-    chosen = chances.gather(-1, steps.choices.unsqueeze(-1)).squeeze(-1)
-    ratio = (chosen - steps.chances).exp()
-    clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
+    log_probs = torch.log_softmax(logits, dim=-1)
+    chosen = log_probs.gather(-1, steps.choices.unsqueeze(-1)).squeeze(-1)
+    ratio = (chosen - steps.log_probs).exp()
+    clipped = ratio.clamp(1 - config.clip_ratio, 1 + config.clip_ratio)
     gained = torch.minimum(ratio * steps.advantages, clipped * steps.advantages)
     error = (values - steps.returns).square()
     if config.clip_value:
-        moved = (values - steps.values).clamp(-config.clip, config.clip)
+        moved = (values - steps.values).clamp(-config.clip_ratio, config.clip_ratio)
         error = torch.maximum(error, (steps.values + moved - steps.returns).square())
-    entropy = -(chances.exp() * chances).sum(dim=-1)
+    entropy = -(log_probs.exp() * log_probs).sum(dim=-1)
     return torch.stack([-gained.mean(dim=1), 0.5 * error.mean(dim=1), entropy.mean(dim=1)])
 
 
 def losses_by_hand(logits, values, steps, member, config):
     policy, value, entropy = [], [], []
     for n in range(logits.shape[1]):
-        chances = np.exp(logits[member, n]) / np.exp(logits[member, n]).sum()
+        log_probs = np.exp(logits[member, n]) / np.exp(logits[member, n]).sum()
         then, now = steps.values[member, n].item(), values[member, n]
         target, gain = steps.returns[member, n].item(), steps.advantages[member, n].item()
-        ratio = chances[steps.choices[member, n]] / math.exp(steps.chances[member, n])
-        clipped = min(max(ratio, 1 - config.clip), 1 + config.clip)
+        ratio = log_probs[steps.choices[member, n]] / math.exp(steps.log_probs[member, n])
+        clipped = min(max(ratio, 1 - config.clip_ratio), 1 + config.clip_ratio)
         policy.append(-min(ratio * gain, clipped * gain))
-        near = then + min(max(now - then, -config.clip), config.clip)
+        near = then + min(max(now - then, -config.clip_ratio), config.clip_ratio)
         errors = [(now - target) ** 2, (near - target) ** 2]
         value.append(0.5 * (max(errors) if config.clip_value else errors[0]))
-        entropy.append(-(chances * np.log(chances)).sum())
+        entropy.append(-(log_probs * np.log(log_probs)).sum())
     return [np.mean(policy), np.mean(value), np.mean(entropy)]
 
 
@@ -140,7 +146,7 @@ def losses_by_hand(logits, values, steps, member, config):
 @pytest.mark.parametrize("clip_value", [True, False])
 def test_losses_follow_their_definition(clip, clip_value):
     draw = np.random.default_rng(3)
-    config = PpoConfig(clip=clip, clip_value=clip_value)
+    config = PpoConfig(clip_ratio=clip, clip_value=clip_value)
     steps = random_steps(draw, 2, 200)
     logits = draw.normal(size=(2, 200, MODES + 1))
     values = steps.values.numpy() + draw.normal(size=(2, 200)) * 0.1
@@ -155,17 +161,17 @@ def test_losses_follow_their_definition(clip, clip_value):
 @pytest.mark.parametrize("clip_value", [True, False])
 def test_gradients_are_those_torch_finds(clip, clip_value):
     draw = np.random.default_rng(8)
-    config = PpoConfig(clip=clip, clip_value=clip_value, entropy=0.3, value_weight=0.7)
+    config = PpoConfig(clip_ratio=clip, clip_value=clip_value, entropy=0.3, value_weight=0.7)
     steps = random_steps(draw, 2, 200)
     logits = tensor(draw.normal(size=(2, 60, MODES + 1))).requires_grad_()
     logits.data[1, :, 2] = -1e9  # a mode that the second member does not have
     steps.choices[1][steps.choices[1] == 2] = 0
     values = (steps.values[:, 70:130] + 0.1 * tensor(draw.normal(size=(2, 60)))).requires_grad_()
-    part = Steps(*(column[:, 70:130] for column in vars(steps).values()))
+    part = RolloutBatch(*(column[:, 70:130] for column in vars(steps).values()))
     policy, value, entropy = losses_in_torch(logits, values, part, config)
     loss = policy + config.value_weight * value - config.entropy * entropy
     expected = torch.autograd.grad(loss.sum(), (logits, values))
-    found = weigh(logits, values, steps, 70, config)
+    found = ppo_loss(logits, values, steps, 70, config)
     for ours, theirs in zip(found, expected, strict=False):
         assert theirs.abs().max() > 1e-3
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-14)
@@ -173,12 +179,12 @@ def test_gradients_are_those_torch_finds(clip, clip_value):
 
 def one_step(value, then, target, config, advantage=0.0, chance=0.25):
     given = ([[0]], [[-1]], [[1]], [[math.log(chance)]], [[then]], [[advantage]], [[target]])
-    steps = Steps(*map(torch.tensor, given))
+    steps = RolloutBatch(*map(torch.tensor, given))
     return losses_of(torch.zeros(1, 1, 4), torch.tensor([[value]]), steps, config)[:, 0].tolist()
 
 
 def test_the_value_loss_takes_the_larger_error_and_one_half():
-    config = PpoConfig(clip=0.05)
+    config = PpoConfig(clip_ratio=0.05)
     # towards the target by 0.5, of which 0.05 count: the clipped value is farther off
     assert one_step(0.5, 0.0, 1.0, config)[1] == pytest.approx(0.5 * 0.95**2)
     # away from it: the value itself is farther off
@@ -192,7 +198,7 @@ def test_the_value_loss_takes_the_larger_error_and_one_half():
     [(1.0, 0.2, 1.05), (1.0, 0.5, 0.5), (-1.0, 0.2, 1.25), (-1.0, 0.5, 0.95)],
 )
 def test_the_policy_loss_is_clipped_only_where_it_would_gain(advantage, chance, ratio):
-    found = one_step(0.0, 0.0, 0.0, PpoConfig(clip=0.05), advantage, chance)
+    found = one_step(0.0, 0.0, 0.0, PpoConfig(clip_ratio=0.05), advantage, chance)
     assert found[0] == pytest.approx(-ratio * advantage)
     assert found[2] == pytest.approx(math.log(4))
 
@@ -233,7 +239,7 @@ def policies(flat, seen, mode):
 
 
 SMALL = PpoConfig(
-    total=4 * 24, actors=4, steps=6, minibatch=8, epochs=2, clip=0.05, learning_rate=1e-2
+    total=4 * 24, actors=4, steps=6, minibatch=8, epochs=2, clip_ratio=0.05, learning_rate=1e-2
 )
 
 
@@ -246,7 +252,7 @@ def learn_plainly(module, forward, rollouts, orders, config, rate):
         optimiser.param_groups[0]["lr"] = rate * fall
         told.append([])
         for rows in (part for epoch in order for part in epoch.split(config.minibatch)):
-            part = Steps(*(column[:, rows] for column in vars(steps).values()))
+            part = RolloutBatch(*(column[:, rows] for column in vars(steps).values()))
             logits, values = forward(module, part)
             losses = losses_in_torch(logits[None], values[None], part, config)[:, 0]
             loss = losses[0] + config.value_weight * losses[1] - config.entropy * losses[2]
@@ -270,7 +276,7 @@ def rollouts_for(draw, members, config, updates):
 
 
 def member_of(steps, member):
-    return Steps(*(column[member : member + 1] for column in vars(steps).values()))
+    return RolloutBatch(*(column[member : member + 1] for column in vars(steps).values()))
 
 
 def first_rows(draw, members):
@@ -309,7 +315,7 @@ def test_whole_updates_equal_torchs_adam(changes):
     )
     row = nn.utils.parameters_to_vector(plain.parameters()).detach()
     assert (row - first[0]).abs().max() > 1e-2  # something has been learned
-    np.testing.assert_allclose(learner.flat[0].detach(), row, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(learner.parameters[0].detach(), row, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(told, expected, rtol=1e-8, atol=1e-11)
     assert learner.count == 4 * config.epochs * config.rollout // config.minibatch
 
@@ -323,7 +329,7 @@ def test_the_learning_rate_falls_in_a_line_to_zero():
     for update in (0, 5, 9, 10):
         learner = Learner(config, policies, first, torch.tensor([0.01], dtype=torch.float64))
         learner.learn(rollouts[0], orders[0], update)
-        moved.append(float((learner.flat - first).detach().norm()))
+        moved.append(float((learner.parameters - first).detach().norm()))
     assert moved[1:] == pytest.approx([0.5 * moved[0], 0.1 * moved[0], 0.0])
 
 
@@ -350,7 +356,7 @@ def test_together_members_learn_what_each_learns_alone():
             np.testing.assert_allclose(told[i], own[0], rtol=1e-9)
     for i, learner in enumerate(alone):
         np.testing.assert_allclose(
-            together.flat[i].detach(), learner.flat[0].detach(), rtol=1e-9, atol=1e-12
+            together.parameters[i].detach(), learner.parameters[0].detach(), rtol=1e-9, atol=1e-12
         )
 
 
@@ -367,7 +373,7 @@ def test_a_learner_goes_on_from_its_arrays():
     for update in (2, 3):
         for learner in (one, other):
             learner.learn(rollouts[update], orders[update], update)
-    assert torch.equal(one.flat, other.flat)
+    assert torch.equal(one.parameters, other.parameters)
 
 
 # ---------------------------------------------------------------- with the real network
@@ -382,7 +388,7 @@ def network_rollout(seed, count):
     steps = random_steps(draw, 1, count, seen[None].numpy(), mode[None].numpy())
     floats = {
         name: getattr(steps, name).float()
-        for name in ("chances", "values", "advantages", "returns")
+        for name in ("log_probs", "values", "advantages", "returns")
     }
     return replace(steps, **floats)
 
@@ -404,8 +410,8 @@ def test_the_network_learns_as_a_plain_one():
     plain = PlainNetwork(SHAPE).load(arrays)
     own = [order[:, 0] for order in orders]
     learn_plainly(plain, plain_forward, rollouts, own, config, 1e-3)
-    assert (learner.flat - flat).abs().max() > 5e-3
-    np.testing.assert_allclose(learner.flat[0].detach(), plain.row(), atol=1e-4)
+    assert (learner.parameters - flat).abs().max() > 5e-3
+    np.testing.assert_allclose(learner.parameters[0].detach(), plain.row(), atol=1e-4)
 
 
 # ---------------------------------------------------------------- Stable-Baselines3
@@ -459,12 +465,12 @@ def sb3_model(arrays, count, **settings):
 
 def fill(buffer, steps):
     """Its buffer with our rollout."""
-    seen = steps.seen[0].float().flatten(1)
-    buffer.observations[:, 0] = torch.cat([seen, one_hot(steps.mode[0], MODES)], dim=1).numpy()
+    seen = steps.observations[0].float().flatten(1)
+    buffer.observations[:, 0] = torch.cat([seen, one_hot(steps.modes[0], MODES)], dim=1).numpy()
     buffer.actions[:, 0, 0] = steps.choices[0]
     for own, name in (
         ("values", "values"),
-        ("log_probs", "chances"),
+        ("log_probs", "log_probs"),
         ("advantages", "advantages"),
         ("returns", "returns"),
     ):
@@ -488,15 +494,15 @@ def test_loss_and_gradients_equal_those_of_stable_baselines(seed):
     model.train()
     told = model.logger.name_to_value
     flat = tensor(SHAPE.pack(arrays)[None]).requires_grad_()
-    logits, values = Ensemble(SHAPE, [MODES], "cpu")(flat, steps.seen, steps.mode)
-    by_logits, by_values, losses = weigh(logits, values, steps, 0, COINCIDE)
-    policy, value, entropy = losses.mean(dim=2)[:, 0]
+    logits, values = Ensemble(SHAPE, [MODES], "cpu")(flat, steps.observations, steps.modes)
+    found = ppo_loss(logits, values, steps, 0, COINCIDE)
+    policy, value, entropy = found.terms.mean(dim=2)[:, 0]
     loss = policy + COINCIDE.value_weight * value - COINCIDE.entropy * entropy
     assert policy.item() == pytest.approx(told["train/policy_gradient_loss"], abs=1e-5)
     assert 2 * value.item() == pytest.approx(told["train/value_loss"], abs=1e-5)
     assert -entropy.item() == pytest.approx(told["train/entropy_loss"], abs=1e-5)
     assert loss.item() == pytest.approx(told["train/loss"], abs=1e-5)
-    (gradient,) = torch.autograd.grad((logits, values), flat, (by_logits, by_values))
+    (gradient,) = torch.autograd.grad((logits, values), flat, found[:2])
     assert gradient.abs().max() > 0.01
     np.testing.assert_allclose(gradient[0], network.row("grad"), atol=1e-5)
 
@@ -509,8 +515,8 @@ def test_gradient_steps_equal_those_of_stable_baselines():
     flat = tensor(SHAPE.pack(arrays)[None])
     learner = Learner(COINCIDE, Ensemble(SHAPE, [MODES], "cpu"), flat, torch.tensor([1e-3]))
     learner.learn(steps, torch.arange(COUNT).expand(3, 1, COUNT), 0)
-    assert (learner.flat - flat).abs().max() > 1e-3
-    np.testing.assert_allclose(learner.flat[0].detach(), network.row(), atol=2e-5)
+    assert (learner.parameters - flat).abs().max() > 1e-3
+    np.testing.assert_allclose(learner.parameters[0].detach(), network.row(), atol=2e-5)
 
 
 def test_advantages_equal_those_of_stable_baselines():
@@ -529,6 +535,6 @@ def test_advantages_equal_those_of_stable_baselines():
     buffer.episode_starts[1:] = ended[:-1]
     buffer.compute_returns_and_advantage(tensor(last), ended[-1])
     given = (tensor(array)[None] for array in (rewards, values, ended, last))
-    found = advantages_of(*given, 0.99, 0.95)[0].numpy()
+    found = estimate_advantages(*given, 0.99, 0.95)[0].numpy()
     np.testing.assert_allclose(found, buffer.advantages, atol=1e-5)
     np.testing.assert_allclose(found + values, buffer.returns, atol=1e-5)

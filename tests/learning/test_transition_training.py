@@ -86,7 +86,7 @@ def set_returns(monkeypatch, training, plan):
 
 
 def row_of(training, index=0):
-    return training.learner.flat[index].detach().numpy().copy()
+    return training.learner.parameters[index].detach().numpy().copy()
 
 
 # ---------------------------------------------------------------- the same twice
@@ -104,7 +104,7 @@ def test_seeds_and_tasks_draw_apart():
     rows = [row_of(training, i) for i in range(3)]
     assert not np.allclose(rows[0], rows[1])
     first = Training([seeker(0), harvester(0)], settings(), "cpu")
-    parts = first.shape.split(first.learner.flat.detach())
+    parts = first.shape.split(first.learner.parameters.detach())
     assert not torch.allclose(parts["trunk.1.weight"][0], parts["trunk.1.weight"][1])
 
 
@@ -181,17 +181,17 @@ def test_every_epoch_goes_through_all_steps_in_a_new_order(monkeypatch):
     assert len(set(orders)) == len(orders)
 
 
-def test_chances_and_values_are_the_networks_and_episodes_go_on(monkeypatch):
+def test_log_probs_and_values_are_the_networks_and_episodes_go_on(monkeypatch):
     config = settings(ppo__total=8 * 32, ppo__learning_rate=1e-30)
     member = harvester(rate=1e-30)  # the network stays as it is
     training, seen = rollouts_of(monkeypatch, [member], config, 4)
     starts, before = 0, None
     for steps, _, _ in seen:
-        logits, values = training.learner.forward(training.learner.flat, steps.seen, steps.mode)
-        chances = torch.log_softmax(logits, dim=-1).gather(-1, steps.choices[..., None])[..., 0]
-        np.testing.assert_allclose(steps.chances, chances.detach(), atol=1e-5)
+        logits, values = training.learner.network(training.learner.parameters, steps.observations, steps.modes)
+        log_probs = torch.log_softmax(logits, dim=-1).gather(-1, steps.choices[..., None])[..., 0]
+        np.testing.assert_allclose(steps.log_probs, log_probs.detach(), atol=1e-5)
         np.testing.assert_allclose(steps.values, values.detach(), atol=1e-5)
-        mode, choices = steps.mode[0].view(8, 4), steps.choices[0].view(8, 4)
+        mode, choices = steps.modes[0].view(8, 4), steps.choices[0].view(8, 4)
         if before is not None:  # what was chosen last is the mode of the next rollout's first step
             went_on = before != 5
             assert (mode[0][went_on] == before[went_on]).all()
@@ -229,7 +229,7 @@ def test_what_is_kept_is_what_was_validated(monkeypatch):
         assert record["best"] == best
         which = {None: None, 0.1: 4 if len(rows) >= 5 else 2, 0.3: 6}[best]
         if which is not None:
-            assert np.array_equal(training.kept[0].row, rows[which])
+            assert np.array_equal(training.kept[0].parameters, rows[which])
     assert training.is_finished
     assert [record["return"], record["ended"]] == [0.29, 4]
 
@@ -239,7 +239,7 @@ def test_zero_is_good_enough_for_the_first(monkeypatch):
     set_returns(monkeypatch, training, [(0.0, 1)])
     training.step()
     assert training.kept[0].score == 0.0
-    assert np.array_equal(training.kept[0].row, row_of(training))
+    assert np.array_equal(training.kept[0].parameters, row_of(training))
 
 
 def test_an_end_by_choice_need_not_be_asked_for(monkeypatch):
@@ -365,7 +365,7 @@ def test_a_loss_that_is_no_number_stops_the_training(wrong):
     training = Training([seeker(), harvester(7)], settings(), "cpu")
     training.step()
     with torch.no_grad():
-        training.learner.flat[1] = wrong
+        training.learner.parameters[1] = wrong
     with pytest.raises(TrainingError, match="Harvester") as raised:
         finish(training)
     assert "\n" not in str(raised.value)
@@ -378,11 +378,11 @@ def test_what_was_kept_survives_a_loss_that_is_no_number():
     training.step()
     kept = replace(training.kept[0])
     with torch.no_grad():
-        training.learner.flat[:] = float("nan")
+        training.learner.parameters[:] = float("nan")
     with pytest.raises(TrainingError):
         finish(training)
     assert training.kept[0].score == kept.score
-    assert training.kept[0].row is kept.row
+    assert training.kept[0].parameters is kept.parameters
 
 
 # ---------------------------------------------------------------- learning

@@ -250,7 +250,7 @@ def test_a_killed_training_goes_on(capsys, tmp_path, modes, after):
     [
         (("--set", "ppo.epochs=0"), "epochs must be a whole number"),
         (("--set", "ppo.entropi=1"), "unknown setting 'entropi'"),
-        (("--set", "ppo.clip=nan"), "clip must be"),
+        (("--set", "ppo.clip_ratio=nan"), "clip_ratio must be"),
         (("--method", "annealing"), "a machine needs several modes"),
         (("--method", "pomp"), "the modes are given"),
         (("--seeds", "x"), "seeds are a number"),

@@ -13,6 +13,7 @@ from pomp.core.cuda import THREADS, as_launchable, load_cuda
 _WARM_UP = 3  # calls of a training step before its capture
 
 Result = TypeVar("Result")
+NamedTensors = TypeVar("NamedTensors", bound=tuple[Tensor, ...])
 
 
 def capture(
@@ -94,9 +95,32 @@ def numba_stream() -> Any:
 
 
 def launch_on_stream(loop: Any, blocks: int, *arguments: Any) -> None:
-    """Launch a Numba kernel on torch's current stream; tensors are handed over without a copy."""
-    given = [as_launchable(one) if isinstance(one, Tensor) else one for one in arguments]
-    loop[max(blocks, 1), THREADS, numba_stream()](*given)
+    """Launch a Numba kernel on torch's current stream.
+
+    Args:
+        loop: the kernel.
+        blocks: how many blocks of `THREADS` threads it runs on.
+        arguments: what it takes: tensors of any shape, handed over without a copy, numbers, and
+            named tuples of both.
+    """
+    loop[max(blocks, 1), THREADS, numba_stream()](*map(_hand_over, arguments))
+
+
+def _hand_over(argument: Any) -> Any:
+    if isinstance(argument, Tensor):
+        return as_launchable(argument)
+    if isinstance(argument, tuple):
+        return type(argument)(*map(_hand_over, argument))
+    return argument
+
+
+def share_arrays(tensors: NamedTensors) -> NamedTensors:
+    """Return a named tuple of CPU tensors as one of NumPy arrays in the same memory.
+
+    Args:
+        tensors: a named tuple of tensors of any shape, `[...]`.
+    """
+    return type(tensors)(*(tensor.numpy() for tensor in tensors))
 
 
 def prepare(device: torch.device) -> None:

@@ -18,44 +18,44 @@ class PpoConfig:
     """Proximal policy optimisation of the transitions."""
 
     total: int = 20_000_000
-    """Macro steps in all."""
+    """Macro steps of the whole training."""
     actors: int = 32
     """Worlds played side by side."""
     steps: int = 32
-    """Macro steps of each in a rollout."""
+    """Macro steps of each actor in a rollout."""
     minibatch: int = 32
     """Macro steps in a gradient step. Published code: 8."""
     epochs: int = 4
     """Passes over a rollout."""
-    clip: float = 0.05
-    """How far the probability of a choice may move in an update, as a ratio to 1; also how far the
-    value may."""
+    clip_ratio: float = 0.05
+    """How far the ratio of a choice's new probability to its old one may move from 1 in an update;
+    also how far the value may move."""
     clip_value: bool = True
     """Whether the value is clipped, too."""
     discount: float = 0.99
-    """Per macro step."""
-    trace: float = 0.95
-    """Lambda of the advantages."""
+    """Factor of the value one macro step later."""
+    gae_lambda: float = 0.95
+    """Factor, beside the discount, of the advantage one macro step later."""
     value_weight: float = 0.5
-    """Of the value's loss, which has another one half."""
+    """Weight of the value's loss, which has another one half."""
     entropy: float = 0.01
-    """Weight of the entropy. Paper: 0.1."""
+    """Weight of the entropy in the loss. Paper: 0.1."""
     step_cost: float = 0.0
     """Taken from the reward of every macro step in training, so that idling is not free. Paper and
     published code: none."""
     learning_rate: float = 1e-3
-    """Of Adam. Paper: the best of 1e-1 to 1e-5."""
+    """Learning rate of Adam. Paper: the best of 1e-1 to 1e-5."""
     decay: bool = True
-    """Whether the learning rate falls to zero, in a line."""
+    """Whether the learning rate falls to zero over the training, in a line."""
     adam_epsilon: float = 1e-5
-    """Of Adam."""
+    """Added to the root of Adam's second moment."""
     gradient_norm: float = 0.5
-    """Longer gradients are cut to this length."""
+    """The norm to which longer gradients are cut."""
 
     def __post_init__(self) -> None:
         check_ranges(self, total=(1, 10**13), actors=(1, 1_000_000), steps=(1, 100_000))
-        check_ranges(self, minibatch=(1, MOST), epochs=(1, 1000), clip=(1e-9, 1e6))
-        check_ranges(self, discount=(0.0, 1.0), trace=(0.0, 1.0), value_weight=(0.0, 1e6))
+        check_ranges(self, minibatch=(1, MOST), epochs=(1, 1000), clip_ratio=(1e-9, 1e6))
+        check_ranges(self, discount=(0.0, 1.0), gae_lambda=(0.0, 1.0), value_weight=(0.0, 1e6))
         check_ranges(self, entropy=(0.0, 1e6), learning_rate=(1e-30, 1e3), step_cost=(0.0, 1e6))
         check_ranges(self, adam_epsilon=(1e-30, 1.0), gradient_norm=(1e-9, 1e9))
         check_flags(self, "clip_value", "decay")
@@ -67,25 +67,25 @@ class PpoConfig:
 
     @property
     def rollout(self) -> int:
-        """Macro steps of a rollout."""
+        """The macro steps of a rollout, those of all actors together."""
         return self.actors * self.steps
 
     @property
     def updates(self) -> int:
-        """Rollouts in all."""
+        """The rollouts of the whole training."""
         return max(1, self.total // self.rollout)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValidationConfig:
-    """How the transitions that are kept are chosen."""
+    """How the best transitions of a training are found."""
 
     every: int = 128
     """Updates between validations."""
     episodes: int = 32
-    """Episodes of each, with choices drawn as in training."""
+    """Episodes of each validation, with choices drawn as in training."""
     needs_end: bool = True
-    """Keep only transitions of which an episode ended by choice."""
+    """Keep only transitions with which at least one episode of the validation ended by choice."""
     patience: int = 0
     """Stop after so many validations without a better one; 0: go on to the end."""
 
@@ -96,15 +96,15 @@ class ValidationConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LearningConfig:
-    """All of stage 3."""
+    """All settings of stage 3."""
 
     episode: EpisodeConfig = field(default_factory=EpisodeConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     ppo: PpoConfig = field(default_factory=PpoConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     alone: bool = False
-    """Learn also with the mode alone that earned most in the search; the better machine by
-    validation is kept."""
+    """Train another machine that has only the mode that earned most in the search; the better
+    machine by validation is kept."""
 
     def __post_init__(self) -> None:
         check_flags(self, "alone")
@@ -125,7 +125,11 @@ _PRESETS: dict[str, dict[str, Any]] = {
 
 
 def configure_learning(preset: str, changes: dict[str, Any] | None = None) -> LearningConfig:
-    """The settings of a preset, with some fields changed, as `ppo.entropy` -> value.
+    """Return the settings of a preset with some fields changed.
+
+    Args:
+        preset: its name.
+        changes: new values by the names of the fields, as `ppo.entropy`.
 
     Raises:
         UnknownNameError: no such preset or field.

@@ -1,7 +1,8 @@
 """Proximal policy optimisation, for an ensemble of members that never meet.
 
-It knows tensors alone: what was seen and done comes in, parameters are changed in place. `[E]` is
-the axis of members, `[T]` of steps, `[A]` of actors, `[N]` of the T * A steps of a rollout.
+It knows tensors alone: observations and choices come in, parameters are changed in place. The axes
+are E members, T macro steps of each of A actors, N = T * A macro steps of a rollout, M of those in
+a mini-batch, S parameters of a member, and K + 1 choices (the modes, and the end).
 """
 
 from collections.abc import Callable
@@ -12,187 +13,244 @@ import torch
 from torch import Tensor
 
 from pomp.core.graphs import Replayed
+from pomp.learning.adam import AdamSettings, AdamState, Gradients, adam_step, correct_bias
 from pomp.learning.config import PpoConfig
-from pomp.learning.descent import move_parameters, weigh_steps
+from pomp.learning.ppo_loss import Collected, LossSettings, Outputs, PpoLoss, write_ppo_loss
 
-Forward = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+Network = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Parameters `[E, S]`, observations `[E, B, ...]` and modes `[E, B]` to logits `[E, B, K + 1]` and
+values `[E, B]`."""
 
 STATISTICS = ("policy_loss", "value_loss", "entropy", "gradient_norm")
-_BETAS = (0.9, 0.999)
-_TINY = 1e-5  # beside the deviation of the advantages
-_SHORT = 1e-6  # beside the length of a gradient
+"""What is reported about an update, as means over its gradient steps."""
+
+_ADVANTAGE_EPS = 1e-5  # added to the standard deviation of the advantages
 
 
 @dataclass(frozen=True)
-class Steps:
-    """A rollout, or a part of one.
+class RolloutBatch:
+    """The macro steps of a rollout, or a part of them.
 
     Attributes:
-        seen: `[E, N, ...]` uint8, what the network saw.
-        mode: `[E, N]` int64, the last mode it saw.
-        choices: `[E, N]` int64, what was chosen.
-        chances: `[E, N]`, the logarithms of the choices' probabilities then.
-        values: `[E, N]`, what the network expected.
-        advantages: `[E, N]`, normalised.
-        returns: `[E, N]`, what the value should have been.
+        observations: `[E, N, ...]` uint8, what the network saw.
+        modes: `[E, N]` int64, the mode that ran before, which it saw, too.
+        choices: `[E, N]` int64, the actions taken: a mode, or the end.
+        log_probs: `[E, N]` float32, the logarithms of their probabilities then.
+        values: `[E, N]` float32, the network's values then.
+        advantages: `[E, N]` float32, normalised.
+        returns: `[E, N]` float32, the targets of the values.
     """
 
-    seen: Tensor
-    mode: Tensor
+    observations: Tensor
+    modes: Tensor
     choices: Tensor
-    chances: Tensor
+    log_probs: Tensor
     values: Tensor
     advantages: Tensor
     returns: Tensor
 
-    def take(self, rows: Tensor) -> "Steps":
-        """Steps `[E, M]` int64 of every member."""
+    def select(self, rows: Tensor) -> "RolloutBatch":
+        """Return some steps of every member, in the order of `rows`, `[E, M]` int64."""
         members = torch.arange(len(rows), device=rows.device).unsqueeze(1)
-        return Steps(*(part[members, rows] for part in vars(self).values()))
+        return RolloutBatch(*(part[members, rows] for part in vars(self).values()))
 
 
-def advantages_of(
-    rewards: Tensor, values: Tensor, ended: Tensor, last: Tensor, discount: float, trace: float
+def estimate_advantages(
+    rewards: Tensor,
+    values: Tensor,
+    ended: Tensor,
+    last_values: Tensor,
+    discount: float,
+    gae_lambda: float,
 ) -> Tensor:
     """Generalised advantage estimation.
 
     Args:
-        rewards: `[E, T, A]`.
-        values: `[E, T, A]`, expected before each step.
-        ended: `[E, T, A]` bool: the step ended its episode.
-        last: `[E, A]`, expected after the last step.
-        discount: of a step.
-        trace: lambda.
+        rewards: `[E, T, A]` float.
+        values: `[E, T, A]` float, expected before each step.
+        ended: `[E, T, A]` bool, whether the step ended its episode.
+        last_values: `[E, A]` float, expected after the last step.
+        discount: factor of the value one step later.
+        gae_lambda: factor, beside the discount, of the advantage one step later.
 
     Returns:
-        `[E, T, A]`.
+        `[E, T, A]` float.
     """
-    found = torch.empty_like(rewards)
-    carried, following = torch.zeros_like(last), last
+    advantages = torch.empty_like(rewards)
+    advantage, next_values = torch.zeros_like(last_values), last_values
     for step in range(rewards.shape[1] - 1, -1, -1):
         goes_on = (~ended[:, step]).to(rewards.dtype)
-        error = rewards[:, step] + discount * following * goes_on - values[:, step]
-        carried = error + discount * trace * goes_on * carried
-        found[:, step] = carried
-        following = values[:, step]
-    return found
+        error = rewards[:, step] + discount * next_values * goes_on - values[:, step]
+        advantage = error + discount * gae_lambda * goes_on * advantage
+        advantages[:, step] = advantage
+        next_values = values[:, step]
+    return advantages
 
 
-def normalise(advantages: Tensor) -> Tensor:
-    """Mean 0 and deviation 1 over all steps of a member."""
+def normalise_advantages(advantages: Tensor) -> Tensor:
+    """Shift and scale `advantages`, `[E, N]`, to mean 0 and deviation 1 for each member."""
     mean = advantages.mean(dim=1, keepdim=True)
-    return (advantages - mean) / (advantages.std(dim=1, keepdim=True) + _TINY)
+    return (advantages - mean) / (advantages.std(dim=1, keepdim=True) + _ADVANTAGE_EPS)
 
 
-def pick(chances: Tensor, choices: Tensor) -> Tensor:
-    """`[..., K]` and `[...]` int64 -> `[...]`; a product, whose gradient adds in one order."""
-    every = torch.arange(chances.shape[-1], device=choices.device)
-    return (chances * (choices.unsqueeze(-1) == every)).sum(dim=-1)
+def select_log_probs(log_probs: Tensor, choices: Tensor) -> Tensor:
+    """Return the log probabilities of what was chosen.
 
-
-def weigh(
-    logits: Tensor, values: Tensor, steps: Steps, first: int, config: PpoConfig
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The loss of the mini-batch that begins at step `first`.
+    Args:
+        log_probs: `[..., K + 1]` float, of all choices.
+        choices: `[...]` int64.
 
     Returns:
-        Its gradients by the logits `[E, M, K]` and values `[E, M]`, and its parts `[3, E, M]`: the
-        policy's loss, the value's loss and the entropy of each step.
+        `[...]` float: a sum of products, whose gradient adds in one order on every device.
     """
-    by_logits, by_values = torch.empty_like(logits), torch.empty_like(values)
-    losses = values.new_empty(3, *values.shape)
-    given = steps.choices, steps.chances, steps.values, steps.advantages, steps.returns
-    weigh_steps(
+    every = torch.arange(log_probs.shape[-1], device=choices.device)
+    return (log_probs * (choices.unsqueeze(-1) == every)).sum(dim=-1)
+
+
+def ppo_loss(
+    logits: Tensor, values: Tensor, batch: RolloutBatch, first: int, config: PpoConfig
+) -> PpoLoss:
+    """Compute the clipped loss of PPO, its gradients and its terms.
+
+    Args:
+        logits: `[E, M, K + 1]` float32, what the network says now about the mini-batch.
+        values: `[E, M]` float32, likewise.
+        batch: the rollout, in the order in which its mini-batches follow each other.
+        first: the place of the mini-batch's first step in `batch`.
+        config: clipping and weights.
+    """
+    grad_logits, grad_values = torch.empty_like(logits), torch.empty_like(values)
+    loss = PpoLoss(grad_logits, grad_values, values.new_empty(3, *values.shape))
+    write_ppo_loss(
         first,
-        (config.clip, config.clip_value, config.value_weight, config.entropy),
-        logits.detach(), values.detach(), *given, by_logits, by_values, losses,
-    )  # fmt: skip
-    return by_logits, by_values, losses
+        LossSettings(config.clip_ratio, config.clip_value, config.value_weight, config.entropy),
+        Outputs(logits.detach(), values.detach()),
+        Collected(
+            batch.choices, batch.log_probs, batch.values, batch.advantages, batch.returns
+        ),
+        loss,
+    )
+    return loss
 
 
 class Learner:
-    """Adam on the members' parameters, each with its own learning rate and gradient length.
+    """PPO's updates of the members' parameters, by Adam.
 
     Attributes:
-        flat: `[E, size]`, the parameters.
-        count: gradient steps so far.
+        network: computes logits and values.
+        parameters: `[E, S]`, of all members.
+        gradient_steps: how many were taken so far.
     """
 
     def __init__(
-        self, config: PpoConfig, forward: Forward, flat: Tensor, learning_rates: Tensor
+        self, config: PpoConfig, network: Network, parameters: Tensor, learning_rates: Tensor
     ) -> None:
-        self.config, self.forward = config, forward
-        self.flat = flat.clone().requires_grad_()
-        self._rates = learning_rates
-        self._first, self._second = torch.zeros_like(flat), torch.zeros_like(flat)
-        self.count = 0
-        self._go_through = Replayed(self._descend_all, self._changed, flat.device)
-
-    def _changed(self) -> list[Tensor]:
-        return [self.flat.detach(), self._first, self._second]
-
-    def learn(self, steps: Steps, orders: Tensor, update: int) -> Tensor:
-        """One update from a rollout.
+        """Begin with no past.
 
         Args:
-            steps: the rollout.
-            orders: `[epochs, E, N]` int64: in which order the steps are gone through.
+            config: settings of PPO.
+            network: computes logits and values.
+            parameters: `[E, S]` float, the first; copied.
+            learning_rates: `[E]` float, of each member.
+        """
+        self.config, self.network = config, network
+        self.parameters = parameters.clone().requires_grad_()
+        self._learning_rates = learning_rates
+        self._first_moment = torch.zeros_like(parameters)
+        self._second_moment = torch.zeros_like(parameters)
+        self.gradient_steps = 0
+        dtype = torch.empty(0, dtype=parameters.dtype).numpy().dtype.type
+        self._adam = AdamSettings.of(config.gradient_norm, dtype)
+        self._run = Replayed(self._run_epochs, lambda: list(self._state), parameters.device)
+
+    @property
+    def _state(self) -> AdamState:
+        return AdamState(self.parameters.detach(), self._first_moment, self._second_moment)
+
+    def learn(self, batch: RolloutBatch, orders: Tensor, update: int) -> Tensor:
+        """Learn from one rollout.
+
+        Args:
+            batch: the rollout.
+            orders: `[epochs, E, N]` int64, in which order each epoch goes through its steps.
             update: how many updates came before.
 
         Returns:
             `[E, 4]`, the means of `STATISTICS` over the gradient steps; overwritten by the next.
         """
-        paces = self._paces(update).to(self.flat)
-        return self._go_through(orders, paces, *vars(steps).values())
+        corrections = self._correct_steps(update).to(self.parameters)
+        return self._run(orders, corrections, *vars(batch).values())
 
-    def _paces(self, update: int) -> Tensor:
-        """`[gradient steps, 7]`: Adam's numbers for each, decay and corrections included."""
+    def _correct_steps(self, update: int) -> Tensor:
+        """Count the gradient steps of an update; return their corrections, `[steps, 2]` float64."""
         config = self.config
-        share = 1.0 - update / config.updates if config.decay else 1.0
-        slow, slower = _BETAS
-        steps = config.epochs * config.rollout // config.minibatch
-        rows = []
-        for count in range(self.count + 1, self.count + steps + 1):
-            right = (1 - slower**count) ** 0.5
-            pace = share * right / (1 - slow**count), config.adam_epsilon * right
-            rows.append((*pace, 1 - slow, slower, 1 - slower, config.gradient_norm, _SHORT))
-        self.count += steps
+        decay = 1.0 - update / config.updates if config.decay else 1.0
+        first = self.gradient_steps + 1
+        self.gradient_steps += config.epochs * config.rollout // config.minibatch
+        counts = range(first, self.gradient_steps + 1)
+        rows = [correct_bias(count, config.adam_epsilon, decay) for count in counts]
         return torch.tensor(rows, dtype=torch.float64)
 
-    def _descend_all(self, orders: Tensor, paces: Tensor, *parts: Tensor) -> Tensor:
-        steps, places = Steps(*parts), range(0, self.config.rollout, self.config.minibatch)
-        batches = ((epoch, first) for epoch in map(steps.take, orders) for first in places)
-        told = [self._descend(*part, pace) for part, pace in zip(batches, paces, strict=True)]
-        losses, lengths = (torch.stack(column) for column in zip(*told, strict=True))
-        return torch.cat([losses.mean(dim=(0, 3)), lengths.mean(dim=0, keepdim=True)]).T
+    def _run_epochs(self, orders: Tensor, corrections: Tensor, *parts: Tensor) -> Tensor:
+        """Go through a rollout in mini-batches, once for each epoch.
 
-    def _descend(self, steps: Steps, first: int, pace: Tensor) -> tuple[Tensor, Tensor]:
-        """One gradient step; returns the losses `[3, E, M]` and the gradients' lengths `[E]`."""
+        Args:
+            orders: `[epochs, E, N]` int64.
+            corrections: `[steps, 2]`, Adam's, for each gradient step.
+            parts: the fields of a `RolloutBatch`, `[E, N, ...]`.
+
+        Returns:
+            `[E, 4]`, the means of `STATISTICS`.
+        """
+        batch, starts = RolloutBatch(*parts), range(0, self.config.rollout, self.config.minibatch)
+        minibatches = ((epoch, first) for epoch in map(batch.select, orders) for first in starts)
+        steps = [
+            self._step_minibatch(*minibatch, correction)
+            for minibatch, correction in zip(minibatches, corrections, strict=True)
+        ]
+        terms, norms = (torch.stack(column) for column in zip(*steps, strict=True))
+        return torch.cat([terms.mean(dim=(0, 3)), norms.mean(dim=0, keepdim=True)]).T
+
+    def _step_minibatch(
+        self, batch: RolloutBatch, first: int, corrections: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Take one gradient step.
+
+        Args:
+            batch: an epoch's steps.
+            first: the place of the mini-batch's first step in it.
+            corrections: `[2]`, Adam's, for this gradient step.
+
+        Returns:
+            The terms of the loss, `[3, E, M]`, and the norms of the gradients, `[E]`.
+        """
         part = slice(first, first + self.config.minibatch)
-        logits, values = self.forward(self.flat, steps.seen[:, part], steps.mode[:, part])
-        by_logits, by_values, losses = weigh(logits, values, steps, first, self.config)
-        (gradient,) = torch.autograd.grad((logits, values), self.flat, (by_logits, by_values))
-        lengths = gradient.norm(dim=1)
-        moments = self._first, self._second
-        move_parameters(lengths, self._rates, pace, self.flat.detach(), *moments, gradient)
-        return losses, lengths
+        logits, values = self.network(
+            self.parameters, batch.observations[:, part], batch.modes[:, part]
+        )
+        loss = ppo_loss(logits, values, batch, first, self.config)
+        (gradients,) = torch.autograd.grad(
+            (logits, values), self.parameters, (loss.grad_logits, loss.grad_values)
+        )
+        norms = gradients.norm(dim=1)
+        given = Gradients(gradients, norms, self._learning_rates)
+        adam_step(corrections, self._adam, self._state, given)
+        return loss.terms, norms
 
     @torch.no_grad()
-    def begin_anew(self, member: int, row: Tensor) -> None:
-        """Give a member other parameters, `[size]`, and no past."""
-        self.flat[member] = row
-        self._first[member] = 0.0
-        self._second[member] = 0.0
+    def reset_member(self, member: int, parameters: Tensor) -> None:
+        """Give a member other `parameters`, `[S]`, and moments of zero."""
+        self.parameters[member] = parameters
+        self._first_moment[member] = 0.0
+        self._second_moment[member] = 0.0
 
     def to_arrays(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
-        tensors = {"flat": self.flat.detach(), "first": self._first, "second": self._second}
-        return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+        """Return what a checkpoint keeps: parameters and moments, `[E, S]` each."""
+        return {name: tensor.cpu().numpy() for name, tensor in self._state._asdict().items()}
 
     @torch.no_grad()
-    def restore(self, arrays: dict[str, Any], count: int) -> None:
-        """Go on from a checkpoint."""
-        self.flat.copy_(torch.from_numpy(arrays["flat"]))
-        self._first.copy_(torch.from_numpy(arrays["first"]))
-        self._second.copy_(torch.from_numpy(arrays["second"]))
-        self.count = count
+    def restore(self, arrays: dict[str, Any], gradient_steps: int) -> None:
+        """Go on from a checkpoint: what `to_arrays` gave, and the gradient steps taken before."""
+        for name, tensor in self._state._asdict().items():
+            tensor.copy_(torch.from_numpy(arrays[name]))
+        self.gradient_steps = gradient_steps

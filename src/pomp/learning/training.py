@@ -1,7 +1,8 @@
-"""Stage 3: many machines' transitions learned together, step by step.
+"""Stage 3: many machines' transitions learned together, update by update.
 
 Members (task, modes, seed, learning rate) of one grid size are one ensemble: one network call
-serves all their worlds. What a member draws depends on its own seed alone.
+serves all their worlds. What a member draws depends on its own seed alone. The axes are E members,
+A actors (worlds) of each, T macro steps of a rollout, and S parameters of a member.
 """
 
 import zlib
@@ -22,7 +23,14 @@ from pomp.core.streams import Purpose, draw_units, open_streams
 from pomp.engine.lanes import BY_CHOICE
 from pomp.engine.starts import reset
 from pomp.learning.config import LearningConfig
-from pomp.learning.ppo import STATISTICS, Learner, Steps, advantages_of, normalise, pick
+from pomp.learning.ppo import (
+    STATISTICS,
+    Learner,
+    RolloutBatch,
+    estimate_advantages,
+    normalise_advantages,
+    select_log_probs,
+)
 from pomp.machine.episodes import Episodes
 from pomp.machine.evaluation import outcomes
 from pomp.machine.network import Ensemble, Shape, choose, draw_weights
@@ -32,20 +40,39 @@ from pomp.machine.views import Views
 from pomp.tasks.task import Setting
 
 _WEIGHTS, _STARTS, _CHOICES, _ORDER = range(4)  # what a member draws
-_AHEAD = 64  # draws of a validation made at once
+_AHEAD = 64  # macro steps of a validation whose random numbers are drawn at once
 
 
 @dataclass(frozen=True)
 class Member:
-    """One machine to be learned."""
+    """One machine to be learned.
+
+    Attributes:
+        setting: its task.
+        modes: its programs, as text.
+        seed: of everything it draws.
+        learning_rate: of Adam, at the beginning.
+    """
 
     setting: Setting
     modes: tuple[str, ...]
     seed: int
     learning_rate: float
 
-    def streams(self, purpose: Purpose, what: int, *indices: int, worlds: int) -> Any:
-        """Streams of its own; those of another task with the same seed are others."""
+    def streams(
+        self, purpose: Purpose, what: int, *indices: int, worlds: int
+    ) -> NDArray[np.uint64]:
+        """Open random streams of its own, which differ from those of other tasks and seeds.
+
+        Args:
+            purpose: what they are for.
+            what: which of the things that a member draws.
+            indices: further numbers that tell streams apart.
+            worlds: how many.
+
+        Returns:
+            `[worlds]` uint64.
+        """
         task = zlib.crc32(self.setting.task.name.encode())
         return open_streams(purpose, self.seed, task, what, *indices, worlds=worlds)
 
@@ -56,27 +83,34 @@ class Kept:
 
     Attributes:
         score: their mean return; None: none were good enough yet.
-        update: when they were found.
-        row: the parameters.
+        update: how many updates had been made when they were found.
+        parameters: `[S]` float32, those of the network; None: none yet.
     """
 
     score: float | None = None
     update: int = 0
-    row: NDArray[np.float32] | None = None
+    parameters: NDArray[np.float32] | None = None
 
 
 class Training:
     """An ensemble in training.
 
     Attributes:
-        members: in the order they are trained: those of a task side by side.
+        members: the machines to be learned, those of a task side by side.
+        shape: that of the members' networks.
+        learner: their parameters, and what changes them.
         update: rollouts learned from so far.
-        kept: each member's best.
+        kept: each member's best transitions.
         finished_at: each member's last update, or None while it goes on.
-        diverged: members whose losses are no numbers any more.
+        diverged: numbers of the members whose losses are no numbers any more.
     """
 
     def __init__(self, members: Sequence[Member], config: LearningConfig, device: str) -> None:
+        """Draw first weights and starts.
+
+        Raises:
+            ConfigError: the members' grids differ in size.
+        """
         if len({(one.setting.height, one.setting.width) for one in members}) != 1:
             raise ConfigError("members of one ensemble have grids of one size")
         self.members, self.config, self.device = list(members), config, device
@@ -88,8 +122,8 @@ class Training:
         self._network = Ensemble(self.shape, [len(member.modes) for member in members], device)
         rows = [self.shape.pack(self._first_weights(member)) for member in members]
         rates = torch.tensor([member.learning_rate for member in members], dtype=torch.float32)
-        flat = torch.from_numpy(np.stack(rows)).to(device)
-        self.learner = Learner(config.ppo, self._network, flat, rates.to(device))
+        parameters = torch.from_numpy(np.stack(rows)).to(device)
+        self.learner = Learner(config.ppo, self._network, parameters, rates.to(device))
         self.update = 0
         self.kept = [Kept() for _ in members]
         self.finished_at: list[int | None] = [None] * len(members)
@@ -97,25 +131,31 @@ class Training:
         actors = config.ppo.actors
         streams = self._streams(Purpose.TRAINING, _STARTS, worlds=actors)
         self._views = self._begin(streams, restarts=True)
-        self._play = Replayed(self._play_with, self._views.changed, self._where)
-        self._trials: Views | None = None
-        self._try: Any = None  # what plays them
+        self._roll_out = Replayed(self._run_rollout, self._views.changed, self._where)
+        self._validation: Views | None = None  # the episodes of validations
+        self._step_validation: Any = None
         self._choices = self._streams(Purpose.TRAINING, _CHOICES, worlds=actors)
         self._orders = self._streams(Purpose.TRAINING, _ORDER, worlds=1)
 
     def _first_weights(self, member: Member) -> dict[str, NDArray[np.float32]]:
+        """Draw a member's first weights, by name; `[outputs, ...]` each."""
         small = Shape(self.shape.config, self.shape.height, self.shape.width, len(member.modes))
         return draw_weights(small, member.streams(Purpose.TRAINING, _WEIGHTS, worlds=1)[0])
 
     def _streams(
         self, purpose: Purpose, what: int, *indices: int, worlds: int
     ) -> NDArray[np.uint64]:
-        """Streams of all members, one after the other."""
+        """Open streams of all members, one after the other: `[E * worlds]` uint64."""
         parts = [one.streams(purpose, what, *indices, worlds=worlds) for one in self.members]
         return np.concatenate(parts)
 
     def _begin(self, streams: NDArray[np.uint64], *, restarts: bool) -> Views:
-        """Episodes for all members, those of a task in one batch."""
+        """Begin episodes for all members, those of a task in one batch.
+
+        Args:
+            streams: `[E * A]` uint64, one for each world, the members one after the other.
+            restarts: whether a new episode begins where one has ended.
+        """
         batches, share, first = [], len(streams) // len(self.members), 0
         for _, group in groupby(self.members, key=lambda one: id(one.setting)):
             own = list(group)
@@ -129,44 +169,52 @@ class Training:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all members are."""
+        """Whether all members are finished."""
         return all(when is not None for when in self.finished_at)
 
     def step(self) -> list[dict[str, Any]]:
-        """Play a rollout, learn from it, and validate if it is time.
+        """Make one update: collect a rollout, learn from it, and validate if it is time.
 
         Returns:
-            A record for each member when there was a validation, else nothing.
+            A record for each member if there was a validation, else nothing.
 
         Raises:
             TrainingError: a loss is not a number any more.
         """
-        steps, episodes = self.play()
+        batch, episodes = self.collect_rollout()
         count = self.config.ppo.rollout
         keys = draw_units(self._orders, self.config.ppo.epochs * count).T
         shape = (len(self.members), self.config.ppo.epochs, count)
         orders = torch.from_numpy(keys.reshape(shape)).to(self.device).argsort(dim=2, stable=True)
         with exact(self._where):
-            told = self.learner.learn(steps, orders.transpose(0, 1), self.update).cpu().numpy()
+            found = self.learner.learn(batch, orders.transpose(0, 1), self.update)
+        statistics = found.cpu().numpy()
         self.update += 1
-        self._check(told)
+        self._check(statistics)
         is_last = self.update >= self.config.ppo.updates
         if self.update % self.config.validation.every and not is_last:
             return []
-        records = self._validate(told, episodes)
+        records = self._validate(statistics, episodes)
         for number in range(len(self.members)):
             if self.finished_at[number] is None and (is_last or self._has_plateaued(number)):
                 self.finished_at[number] = self.update
         return records
 
-    def _check(self, told: NDArray[np.float32]) -> None:
-        """Give up members whose losses are no numbers; an error if none is left of a machine."""
-        for number, row in enumerate(told):
+    def _check(self, statistics: NDArray[np.float32]) -> None:
+        """Give up members whose losses are no numbers.
+
+        Args:
+            statistics: `[E, 4]`, those of the last update.
+
+        Raises:
+            TrainingError: no member is left of a machine.
+        """
+        for number, row in enumerate(statistics):
             if np.isfinite(row).all():
                 continue
             member = self.members[number]
             first = self.shape.pack(self._first_weights(member))
-            self.learner.begin_anew(number, torch.from_numpy(first))  # to go on without NaN
+            self.learner.reset_member(number, torch.from_numpy(first))  # to go on without NaN
             if number in self.diverged:
                 continue
             self.diverged.append(number)
@@ -190,83 +238,105 @@ class Training:
         waits = self.config.validation.patience * self.config.validation.every
         return waits > 0 and self.update - self.kept[number].update >= waits
 
-    def play(self) -> tuple[Steps, tuple[NDArray[Any], NDArray[Any]]]:
-        """One rollout, and the returns and endings of the episodes that ended in it.
+    def collect_rollout(self) -> tuple[RolloutBatch, tuple[NDArray[Any], NDArray[Any]]]:
+        """Play the macro steps of one rollout.
 
-        On a GPU the rollout is overwritten by the next.
+        Returns:
+            The rollout (on a GPU overwritten by the next), and of each macro step the return of its
+            episode so far, `[E, T, A]` float64, and how it ended the episode, `[E, T, A]` uint8 as
+            in `Episodes`.
         """
         ppo = self.config.ppo
         draws = torch.from_numpy(draw_units(self._choices, ppo.steps)).to(self.device)
         with exact(self._where):
-            parts, worth, ending = self._play(draws.view(ppo.steps, len(self.members), ppo.actors))
-        return Steps(*parts), (worth.cpu().numpy(), ending.cpu().numpy())
+            parts, returns, ending = self._roll_out(
+                draws.view(ppo.steps, len(self.members), ppo.actors)
+            )
+        return RolloutBatch(*parts), (returns.cpu().numpy(), ending.cpu().numpy())
 
     @torch.no_grad()
-    def _play_with(self, draws: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
-        ppo, flat, views = self.config.ppo, self.learner.flat, self._views
+    def _run_rollout(self, draws: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
+        """Play a rollout with random numbers from 0 to 1, `draws`: `[T, E, A]` float64.
+
+        Returns:
+            The fields of a `RolloutBatch`, `[E, T * A, ...]`, and the episodes' returns and endings,
+            `[E, T, A]`.
+        """
+        ppo, parameters, views = self.config.ppo, self.learner.parameters, self._views
         rows: list[tuple[Tensor, ...]] = []
         for numbers in draws:
-            seen, mode = views.look().clone(), views.mode().clone()
-            logits, values = self._network(flat, seen, mode)
+            observations, modes = views.look().clone(), views.mode().clone()
+            logits, values = self._network(parameters, observations, modes)
             choices = choose(logits, numbers)
-            chances = pick(torch.log_softmax(logits, dim=-1), choices)
+            log_probs = select_log_probs(torch.log_softmax(logits, dim=-1), choices)
             views.take(choices)
-            told = (views.gather(name) for name in ("rewards", "ending", "worth"))
-            rows.append((seen, mode, choices, chances, values, *told))
-        seen, mode, choices, chances, values, rewards, ending, worth = (
+            outcome = (views.gather(name) for name in ("rewards", "ending", "worth"))
+            rows.append((observations, modes, choices, log_probs, values, *outcome))
+        *seen, values, rewards, ending, returns = (
             torch.stack(column, dim=1) for column in zip(*rows, strict=True)
         )
-        _, last = self._network(flat, views.look(), views.mode())
+        _, last_values = self._network(parameters, views.look(), views.mode())
         rewards = (rewards - ppo.step_cost).to(values.dtype)
-        advantages = advantages_of(rewards, values, ending != 0, last, ppo.discount, ppo.trace)
-        whole = [seen, mode, choices, chances, values, advantages, advantages + values]
-        seen, mode, choices, chances, values, advantages, returns = (
-            part.flatten(1, 2) for part in whole
+        advantages = estimate_advantages(
+            rewards, values, ending != 0, last_values, ppo.discount, ppo.gae_lambda
         )
-        parts = [seen, mode, choices, chances, values, normalise(advantages), returns]
-        return parts, worth, ending
+        whole = [*seen, values, advantages, advantages + values]
+        *parts, advantages, targets = (part.flatten(1, 2) for part in whole)
+        return [*parts, normalise_advantages(advantages), targets], returns, ending
 
-    def _play_trials(self) -> Views:
-        """Fresh episodes with drawn choices, all played to their ends."""
+    def _play_validation(self) -> Views:
+        """Play fresh episodes with drawn choices, all to their ends."""
         count, number = self.config.validation.episodes, self.update
         starts = self._streams(Purpose.VALIDATION, _STARTS, number, worlds=count)
         streams = self._streams(Purpose.VALIDATION, _CHOICES, number, worlds=count)
-        if self._trials is None:
-            self._trials = self._begin(starts, restarts=False)
-            self._try = Replayed(self._try_with, self._trials.changed, self._where)
+        if self._validation is None:
+            self._validation = self._begin(starts, restarts=False)
+            changed = self._validation.changed
+            self._step_validation = Replayed(self._run_validation_steps, changed, self._where)
         first = 0
-        for batch in self._trials.batches:
+        for batch in self._validation.batches:
             batch.restart(starts[first : first + len(batch)])
             first += len(batch)
-        while not bool(self._trials.gather("ending").all()):
+        while not bool(self._validation.gather("ending").all()):
             ahead = torch.from_numpy(draw_units(streams, _AHEAD)).to(self.device)
             with exact(self._where):
-                self._try(ahead.view(_AHEAD, len(self.members), count))
-        return self._trials
+                self._step_validation(ahead.view(_AHEAD, len(self.members), count))
+        return self._validation
 
     @torch.no_grad()
-    def _try_with(self, draws: Tensor) -> None:
-        assert self._trials is not None
+    def _run_validation_steps(self, draws: Tensor) -> None:
+        """Take macro steps with random numbers from 0 to 1, `draws`: `[steps, E, A]` float64."""
+        assert self._validation is not None
+        views, parameters = self._validation, self.learner.parameters
         for numbers in draws:
-            logits, _ = self._network(self.learner.flat, self._trials.look(), self._trials.mode())
-            self._trials.take(choose(logits, numbers))
+            logits, _ = self._network(parameters, views.look(), views.mode())
+            views.take(choose(logits, numbers))
 
     def _validate(
-        self, told: NDArray[np.float32], episodes: tuple[NDArray[Any], NDArray[Any]]
+        self, statistics: NDArray[np.float32], episodes: tuple[NDArray[Any], NDArray[Any]]
     ) -> list[dict[str, Any]]:
-        """Fresh episodes with drawn choices; transitions that did as well as any are kept."""
+        """Play fresh episodes with drawn choices, and keep transitions that did as well as any.
+
+        Args:
+            statistics: `[E, 4]`, those of the last update.
+            episodes: of each macro step of the last rollout, `[E, T, A]`, the return of its episode
+                so far and how it ended the episode.
+
+        Returns:
+            A record for each member.
+        """
         count = self.config.validation.episodes
-        batches = self._play_trials().batches
+        batches = self._play_validation().batches
         parts = [outcomes(batch) for batch in batches]
         returns, programs, actions, ended = (
             np.concatenate(column).reshape(len(self.members), count)
             for column in zip(*parts, strict=True)
         )
-        worth, ending = episodes
+        training_returns, ending = episodes
         records = []
         for index in range(len(self.members)):
             self._keep(index, float(returns[index].mean()), has_ended=bool(ended[index].any()))
-            over = ending[index] != 0
+            ended_returns = training_returns[index][ending[index] != 0]
             records.append(
                 {
                     "update": self.update,
@@ -276,14 +346,21 @@ class Training:
                     "programs": float(programs[index].mean()),
                     "actions": float(actions[index].mean()),
                     "ended": int(ended[index].sum()),
-                    "training_return": float(worth[index][over].mean()) if over.any() else None,
+                    "training_return": float(ended_returns.mean()) if len(ended_returns) else None,
                     "training_ended": int((ending[index] == BY_CHOICE).sum()),
-                    **_finite(told[index]),
+                    **_finite(statistics[index]),
                 }
             )
         return records
 
     def _keep(self, index: int, score: float, *, has_ended: bool) -> None:
+        """Keep a member's parameters if they are good enough.
+
+        Args:
+            index: the member's number.
+            score: the mean return of the validation.
+            has_ended: whether one of its episodes ended by choice.
+        """
         kept = self.kept[index]
         if self.finished_at[index] is not None:
             return
@@ -293,17 +370,21 @@ class Training:
             return
         # An equal score replaces what is kept, but is no progress: a plateau stays one.
         update = kept.update if kept.score == score else self.update
-        row = self.learner.flat[index].detach().cpu().numpy().copy()
-        self.kept[index] = Kept(score, update, row)
+        parameters = self.learner.parameters[index].detach().cpu().numpy().copy()
+        self.kept[index] = Kept(score, update, parameters)
 
     def machine(self, index: int, provenance: dict[str, Any]) -> ProgramMachine:
-        """A member's best machine; if none was good enough, the latest."""
-        member, kept = self.members[index], self.kept[index]
-        row = kept.row
-        if row is None:
-            row = self.learner.flat[index].detach().cpu().numpy()
+        """Return a member's best machine; if none was good enough, the latest.
+
+        Args:
+            index: the member's number.
+            provenance: what the machine will say about where it comes from.
+        """
+        member, parameters = self.members[index], self.kept[index].parameters
+        if parameters is None:
+            parameters = self.learner.parameters[index].detach().cpu().numpy()
         setting = member.setting
-        arrays = self.shape.cut(row, len(member.modes))
+        arrays = self.shape.cut(parameters, len(member.modes))
         transition = NetworkTransition(
             self.config.network, (setting.height, setting.width), len(member.modes), arrays
         )
@@ -319,7 +400,12 @@ class Training:
         )
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Everything a checkpoint needs."""
+        """Return all that a checkpoint needs.
+
+        Returns:
+            Arrays by name: parameters and moments `[E, S]`, random streams and the state of the
+            worlds `[E * A, ...]`, kept parameters `[S]`; and values that JSON can hold.
+        """
         arrays = self.learner.to_arrays()
         arrays |= {"choices": self._choices, "orders": self._orders}
         for number, batch in enumerate(self._views.batches):
@@ -332,16 +418,16 @@ class Training:
                 for name in ("mode", "taken")
             }
         for number, kept in enumerate(self.kept):
-            if kept.row is not None:
-                arrays[f"kept{number}"] = kept.row
+            if kept.parameters is not None:
+                arrays[f"kept{number}"] = kept.parameters
         scores = [[kept.score, kept.update] for kept in self.kept]
-        counts = {"update": self.update, "count": self.learner.count}
+        counts = {"update": self.update, "gradient_steps": self.learner.gradient_steps}
         states = {"finished_at": self.finished_at, "diverged": self.diverged}
         return arrays, {**counts, "kept": scores, **states}
 
     def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
-        self.learner.restore(arrays, int(values["count"]))
+        """Go on from a checkpoint: `arrays` (`[E, S]` and others) and `values` of `to_arrays`."""
+        self.learner.restore(arrays, int(values["gradient_steps"]))
         self.update, self.finished_at = int(values["update"]), list(values["finished_at"])
         self.diverged = list(values["diverged"])
         self._choices, self._orders = np.array(arrays["choices"]), np.array(arrays["orders"])
@@ -355,7 +441,7 @@ class Training:
             self.kept[number] = Kept(score, update, arrays.get(f"kept{number}"))
 
 
-def _finite(told: NDArray[np.float32]) -> dict[str, float | None]:
-    """The statistics by name; None for what is no number, which JSON could not hold."""
-    pairs = zip(STATISTICS, told, strict=True)
+def _finite(statistics: NDArray[np.float32]) -> dict[str, float | None]:
+    """Name a member's `statistics`, `[4]`; None for what is no number, which JSON cannot hold."""
+    pairs = zip(STATISTICS, statistics, strict=True)
     return {name: float(value) if np.isfinite(value) else None for name, value in pairs}
