@@ -30,7 +30,12 @@ CONFIG = LearningConfig(
     episode=EpisodeConfig(most_steps=100),
     network=NetworkConfig(inputs="perceptions+mode", weight_norm=False),
     ppo=PpoConfig(
-        total=100 * 1024, minibatch=256, clip_ratio=0.2, clip_value=False, value_weight=1.0, decay=False
+        total=100 * 1024,
+        minibatch=256,
+        clip_ratio=0.2,
+        clip_value=False,
+        value_weight=1.0,
+        decay=False,
     ),
     validation=ValidationConfig(every=20, episodes=128),
 )

@@ -52,7 +52,9 @@ def advantages_by_hand(rewards, values, ended, last, discount, gae_lambda):
     return found
 
 
-@pytest.mark.parametrize(("discount", "gae_lambda"), [(0.99, 0.95), (1.0, 1.0), (0.9, 0.0), (0.0, 0.5)])
+@pytest.mark.parametrize(
+    ("discount", "gae_lambda"), [(0.99, 0.95), (1.0, 1.0), (0.9, 0.0), (0.0, 0.5)]
+)
 @pytest.mark.parametrize("often", [0.0, 0.2, 1.0])
 def test_advantages_follow_their_definition(discount, gae_lambda, often):
     draw = np.random.default_rng(1)
@@ -307,7 +309,7 @@ def test_whole_updates_equal_torchs_adam(changes):
     plain = Policy(first[0])
     expected = learn_plainly(
         plain,
-        lambda module, part: module(part.seen[0], None),
+        lambda module, part: module(part.observations[0], None),
         rollouts,
         [order[:, 0] for order in orders],
         config,
@@ -317,7 +319,7 @@ def test_whole_updates_equal_torchs_adam(changes):
     assert (row - first[0]).abs().max() > 1e-2  # something has been learned
     np.testing.assert_allclose(learner.parameters[0].detach(), row, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(told, expected, rtol=1e-8, atol=1e-11)
-    assert learner.count == 4 * config.epochs * config.rollout // config.minibatch
+    assert learner.gradient_steps == 4 * config.epochs * config.rollout // config.minibatch
 
 
 def test_the_learning_rate_falls_in_a_line_to_zero():
@@ -369,7 +371,7 @@ def test_a_learner_goes_on_from_its_arrays():
         one.learn(rollouts[update], orders[update], update)
     kept = {name: np.array(array) for name, array in one.to_arrays().items()}
     other = Learner(SMALL, policies, first_rows(draw, 2), rates)
-    other.restore(kept, one.count)
+    other.restore(kept, one.gradient_steps)
     for update in (2, 3):
         for learner in (one, other):
             learner.learn(rollouts[update], orders[update], update)
@@ -394,7 +396,7 @@ def network_rollout(seed, count):
 
 
 def plain_forward(module, part):
-    return module(part.seen[0].float(), one_hot(part.mode[0], MODES))
+    return module(part.observations[0].float(), one_hot(part.modes[0], MODES))
 
 
 def test_the_network_learns_as_a_plain_one():

@@ -187,7 +187,9 @@ def test_log_probs_and_values_are_the_networks_and_episodes_go_on(monkeypatch):
     training, seen = rollouts_of(monkeypatch, [member], config, 4)
     starts, before = 0, None
     for steps, _, _ in seen:
-        logits, values = training.learner.network(training.learner.parameters, steps.observations, steps.modes)
+        logits, values = training.learner.network(
+            training.learner.parameters, steps.observations, steps.modes
+        )
         log_probs = torch.log_softmax(logits, dim=-1).gather(-1, steps.choices[..., None])[..., 0]
         np.testing.assert_allclose(steps.log_probs, log_probs.detach(), atol=1e-5)
         np.testing.assert_allclose(steps.values, values.detach(), atol=1e-5)

@@ -125,9 +125,7 @@ def ppo_loss(
         first,
         LossSettings(config.clip_ratio, config.clip_value, config.value_weight, config.entropy),
         Outputs(logits.detach(), values.detach()),
-        Collected(
-            batch.choices, batch.log_probs, batch.values, batch.advantages, batch.returns
-        ),
+        Collected(batch.choices, batch.log_probs, batch.values, batch.advantages, batch.returns),
         loss,
     )
     return loss

@@ -72,7 +72,7 @@ class PpoLoss(NamedTuple):
         grad_logits: `[E, M, K + 1]` float32, the gradient of the whole loss, which is a mean over
             the mini-batch.
         grad_values: `[E, M]` float32, likewise.
-        terms: `[3, E, M]` float32, the policy's loss, the value's loss and the entropy of each step.
+        terms: `[3, E, M]` float32: policy loss, value loss and entropy of each step.
     """
 
     grad_logits: Tensor

@@ -259,8 +259,8 @@ class Training:
         """Play a rollout with random numbers from 0 to 1, `draws`: `[T, E, A]` float64.
 
         Returns:
-            The fields of a `RolloutBatch`, `[E, T * A, ...]`, and the episodes' returns and endings,
-            `[E, T, A]`.
+            The fields of a `RolloutBatch`, `[E, T * A, ...]`, and what the episodes returned and
+            how they ended, `[E, T, A]` each.
         """
         ppo, parameters, views = self.config.ppo, self.learner.parameters, self._views
         rows: list[tuple[Tensor, ...]] = []
