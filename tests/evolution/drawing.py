@@ -40,4 +40,4 @@ def random_machines(count: int, modes: int, seed: int, config: EvolveConfig = CO
 
 
 def config_of(**changes: object) -> EvolveConfig:
-    return replace(EvolveConfig(chains=8, starts=4, polish=8, length=20), **changes)
+    return replace(EvolveConfig(chains=8, starts=4, validation_starts=8, steps=20), **changes)

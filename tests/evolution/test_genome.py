@@ -91,8 +91,8 @@ def test_mirror_images_stay_images(half: int) -> None:
     worlds, config = some_starts(setting, 4, 0, Purpose.SEARCH), config_of()
     machines = with_images(random_machines(8, half, seed=13, config=config))
     run = Annealing(
-        setting, worlds, machines.copy(), np.uint64(3), config, heat=1.0, length=1.0,
-        is_mirrored=True,
+        setting, worlds, machines.copy(), np.uint64(3), config,
+        temperature_factor=1.0, length_factor=1.0, is_mirrored=True,
     )  # fmt: skip
     while not run.is_finished:
         run.step()
@@ -147,22 +147,26 @@ def test_annealing_visits_programs_within_the_limits_and_never_forgets_the_best(
     worlds = some_starts(setting, 4, 0, Purpose.SEARCH)
     config = config_of(tokens=20)
     machines = random_machines(8, 2, seed=9, config=config)
-    run = Annealing(setting, worlds, machines, np.uint64(5), config, heat=1.0, length=1.0)
+    run = Annealing(
+        setting, worlds, machines, np.uint64(5), config, temperature_factor=1.0, length_factor=1.0
+    )
     best = run.best_score
     while not run.is_finished:
         run.step()
         assert run.best_score >= max(best, run.scores.max())
         best = run.best_score
         assert compile_ids(run.machines.programs.reshape(-1, 20)).valid.all()
-    assert run.evaluated == 8 * (1 + config.length)
+    assert run.evaluated == 8 * (1 + config.steps)
     assert play_machines(setting, run.best, worlds, config).scores[0] == run.best_score
 
 
 def test_what_annealing_takes_on_trust_is_verified() -> None:
-    setting, config = find_task("InfHarvester").configure(), config_of(length=10**6)
+    setting, config = find_task("InfHarvester").configure(), config_of(steps=10**6)
     worlds = draw_starts(setting, 16, 0, Purpose.SEARCH)
     machines = random_machines(8, 2, seed=9, config=config)
-    run = Annealing(setting, worlds, machines, np.uint64(5), config, heat=1.0, length=1.0)
+    run = Annealing(
+        setting, worlds, machines, np.uint64(5), config, temperature_factor=1.0, length_factor=1.0
+    )
     differences = []
     for _ in range(192):
         run.step()

@@ -86,12 +86,12 @@ def test_a_task_from_outside_is_searched_right_here() -> None:
 
 def test_what_is_finished_counts_at_the_end_whatever_its_turn() -> None:
     setting = find_task("UpNDown").configure()
-    endless = config_of(length=10**9, actions=10**15)
+    endless = config_of(steps=10**9, actions=10**15)
     search = Evolution(setting, 0, endless, workers=2)
     assert not search.advance(lambda: search.tried > 100)
     first, second, *others = search.pending
     search.close()
-    quick = replace(second, length=1e-9)
+    quick = replace(second, length_factor=1e-9)
     search.pending = [first, quick, *others]
     assert not search.advance(lambda: search.tried > 100 and search._teams._begun[1].done())
     search.gather()
@@ -102,7 +102,7 @@ def test_what_is_finished_counts_at_the_end_whatever_its_turn() -> None:
 
 
 def test_a_killed_process_is_told() -> None:
-    search = Evolution(find_task("UpNDown").configure(), 0, config_of(length=10**9), workers=2)
+    search = Evolution(find_task("UpNDown").configure(), 0, config_of(steps=10**9), workers=2)
 
     def kill() -> bool:
         if search.tried > 100:
@@ -117,7 +117,7 @@ def test_a_killed_process_is_told() -> None:
 
 
 def test_an_epoch_that_gains_nothing_ends_and_its_best_machine_stays() -> None:
-    evolution = Evolution(find_task("Farmer").configure(), 0, config_of(length=2, chains=2))
+    evolution = Evolution(find_task("Farmer").configure(), 0, config_of(steps=2, chains=2))
     best = list[float]()
     while evolution.epoch == 0 and evolution.round < 120:
         evolution.advance(lambda: False)
@@ -145,7 +145,7 @@ from pomp.evolution.search import Evolution
 from pomp.machine.evaluation import evaluate
 from pomp.machine.zoo import find_machine
 evaluate(find_machine("zoo:Farmer/text"), episodes=2)
-config = EvolveConfig(chains=2, length=2)
+config = EvolveConfig(chains=2, steps=2)
 Evolution(find_machine("zoo:Farmer/text").configure(), 0, config).advance(lambda: False)
 print("torch" in sys.modules)
 """

@@ -14,7 +14,9 @@ from pomp.cli.main import main
 from pomp.machine.text import read_machine
 from pomp.runs.evolve import is_within
 
-QUICK = ("--set", "chains=8", "--set", "starts=4", "--set", "polish=8", "--set", "length=30")
+QUICK = (
+    "--set", "chains=8", "--set", "starts=4", "--set", "validation_starts=8", "--set", "steps=30"
+)  # fmt: skip
 
 
 def call(*arguments: str) -> int:
@@ -76,7 +78,7 @@ def test_by_rounds_a_run_is_the_same_twice(tmp_path, capsys):
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_an_interrupted_run_goes_on_to_the_same_machine(tmp_path, capsys, how):
-    arguments = ("Farmer", "--rounds", "12", *QUICK[:-2], "--set", "length=400")
+    arguments = ("Farmer", "--rounds", "12", *QUICK[:-2], "--set", "steps=400")
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert call(*arguments, "--out", str(whole)) == 0
     command = [sys.executable, "-m", "pomp", "evolve", *arguments, "--out", str(cut)]

@@ -117,7 +117,8 @@ def test_the_best_preset_also_tries_the_mode_that_earns_most_alone(capsys, tmp_p
 
 
 EVOLVE = (
-    "search.rounds=2", "search.chains=8", "search.length=30", "search.starts=4", "search.polish=8"
+    "search.rounds=2", "search.chains=8", "search.steps=30", "search.starts=4",
+    "search.validation_starts=8",
 )  # fmt: skip
 
 

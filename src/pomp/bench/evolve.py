@@ -11,7 +11,7 @@ from pomp.tasks.task import Task
 
 ROUNDS = 8
 """Rounds that are timed: six fresh starts, then two that go on."""
-CONFIG = EvolveConfig(sensors="compass", length=2_000, actions=20_000_000, polish=8)
+CONFIG = EvolveConfig(sensors="compass", steps=2_000, actions=20_000_000, validation_starts=8)
 """How long these are."""
 
 
@@ -39,7 +39,7 @@ def measure_evolve(task: Task) -> EvolveSpeed:
         evolution.close()
         return evolution.evaluated / seconds, evolution
 
-    run(EvolveConfig(chains=2, length=1, polish=1), workers)
+    run(EvolveConfig(chains=2, steps=1, validation_starts=1), workers)
     every, evolution = run(CONFIG, workers)
     with on_one_core():
         one, _ = run(CONFIG, 1)

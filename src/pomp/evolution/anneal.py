@@ -1,4 +1,13 @@
-"""Annealing over whole machines: chains that each change theirs step by step."""
+"""Simulated annealing over whole machines: chains that each mutate their machine step by step.
+
+Most mutations touch nothing that ever runs, or do harm at once. So a mutated machine is compared
+with its parent world by world (`pomp.evolution.play.Parents`): it is *given up* as soon as it
+falls short of its threshold even if it earned in all further worlds what is optimistically expected
+there; and it is *trusted* to earn what its parent earned everywhere if it did so, to the bit, in
+the first few worlds. What was accepted on trust is verified now and then.
+
+Arrays: `draws` `[C]` uint64 are random bits of the chains for one step.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,40 +20,56 @@ from pomp.evolution.play import Parents, Scores, play_machines
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
 
-_PROGRAM_CHANGES, _BOTH = 65, 10  # of 100 changes: of a program, and of these also of a rule
-_TRUST = 8  # worlds, at most, after which a change that changed nothing is taken to change nothing
-_VERIFIED = 32  # changes after which that is verified
-_WORTH_THREADS = 100_000  # actions of a change of all chains from which on threads help
-_PROGRAMS, _RULES, _CHOICES = range(3)  # what a chain draws
+_PROGRAM_MUTATIONS, _BOTH = 65, 10  # of 100 mutations: of a program, and of these also of a rule
+_TRUST = 8  # worlds, at most, in which a mutation must change nothing to be trusted
+_VERIFIED = 32  # steps after which what was trusted is verified
+_WORTH_THREADS = 100_000  # actions of a step of all chains from which on threads help
+_PROGRAMS, _RULES, _CHOICES = range(3)  # what a chain draws from: one branch of its stream for each
 
 
 class Annealing:
-    """Chains of machines with one number of modes.
+    """Chains of machines that all have the same number of modes.
 
-    It takes `length` times the changes and actions that are set, and the actions `stretch` times
-    again, for machines whose episodes are long; `threads` at most, None: one per core.
+    Args:
+        setting: the task.
+        worlds: B worlds on which every machine is played.
+        machines: C machines, one for each chain to begin with; written.
+        stream: the random stream of the round.
+        config: of the search.
+        temperature_factor: times the configured initial temperature.
+        length_factor: times the configured steps and actions.
+        action_factor: times the actions once more, for machines whose episodes are long.
+        is_mirrored: keep the second half of the modes mirror images of the first.
+        threads: at most so many; None: one per core.
 
     Attributes:
-        machines: where the chains are.
-        earned: `[C, B]`, what these earn in each world, and `scores` `[C]`, on average.
-        best: the best machine so far, and `best_score` its score.
-        evaluated: machines played; `programs` they ran, and `actions` these took.
+        machines: the machines of the chains now.
+        earned: `[C, B]` float64, what these earn in each world.
+        scores: `[C]` float64, what they earn on average.
+        best: the best machine so far, alone.
+        best_score: its score.
+        evaluated: machines played so far.
+        programs: programs that these ran.
+        actions: actions that these took.
+        iteration: steps taken so far.
     """
 
     def __init__(
         self, setting: Setting, worlds: WorldBatch, machines: Machines, stream: np.uint64,
-        config: EvolveConfig, *, heat: float, length: float, stretch: float = 1.0,
-        is_mirrored: bool = False, threads: int | None = None,
+        config: EvolveConfig, *, temperature_factor: float, length_factor: float,
+        action_factor: float = 1.0, is_mirrored: bool = False, threads: int | None = None,
     ) -> None:  # fmt: skip
         self.setting, self.worlds, self.machines, self.config = setting, worlds, machines, config
-        self.hot, self.is_mirrored, self.threads = config.hot * heat, is_mirrored, threads
-        self._most_changes = config.length * length
-        self._most_actions = config.actions * length * stretch
+        self.is_mirrored, self.threads = is_mirrored, threads
+        self._initial_temperature = config.initial_temperature * temperature_factor
+        self._most_steps = config.steps * length_factor
+        self._most_actions = config.actions * length_factor * action_factor
+        self._most_earned = max(1.0, setting.task.ceiling)
         chains = np.arange(len(machines))
         root = np.atleast_1d(stream)
-        self._changes = branch(branch(root, _PROGRAMS), chains)
-        self._rules = branch(branch(root, _RULES), chains)
-        self._draws = branch(branch(root, _CHOICES), chains)
+        self._program_streams = branch(branch(root, _PROGRAMS), chains)
+        self._rule_streams = branch(branch(root, _RULES), chains)
+        self._choice_streams = branch(branch(root, _CHOICES), chains)
         found = play_machines(setting, machines, worlds, config, threads=threads)
         self.earned, self.scores = found.earned, found.scores
         self._verified = machines.copy(), self.earned.copy(), self.scores.copy()
@@ -56,29 +81,40 @@ class Annealing:
 
     @property
     def share(self) -> float:
-        """How far it is, from 0 to 1: by changes or by actions, whichever are spent first."""
-        changed, acted = self.iteration / self._most_changes, self.actions / self._most_actions
-        return min(1.0, max(changed, acted))
+        """The share of the budget that is spent, from 0 to 1: of steps or actions, the larger."""
+        stepped, acted = self.iteration / self._most_steps, self.actions / self._most_actions
+        return min(1.0, max(stepped, acted))
+
+    @property
+    def temperature(self) -> float:
+        """The temperature now; it falls geometrically with the share of the budget spent."""
+        first = self._initial_temperature
+        return first * (self.config.final_temperature / first) ** self.share
 
     @property
     def is_finished(self) -> bool:
-        """Whether it is cold, or there is nothing left to earn."""
-        return self.share >= 1.0 or self.best_score >= 1.0 - 1e-9
+        """Whether the budget is spent, or there is nothing left to earn."""
+        return self.share >= 1.0 or self.best_score >= self._most_earned - 1e-9
 
     def step(self) -> None:
-        """One change of every chain."""
-        draws = branch(self._draws, self.iteration)
-        new = self._change(draws)
-        chance = ((draws >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # above 0, up to 1
-        temperature = self.hot * (self.config.cold / self.hot) ** self.share
-        thresholds = self.scores + temperature * np.log(chance)
+        """Mutate every chain's machine once, and accept or reject each mutation.
+
+        A mutation is accepted if its score is at least that of its parent plus the temperature
+        times the logarithm of a uniform number: the Metropolis rule, with the number drawn first,
+        so that the least score that is enough is known before the machine is played.
+        """
+        draws = branch(self._choice_streams, self.iteration)
+        new = self._mutate(draws)
+        uniform = ((draws >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # above 0, up to 1
+        thresholds = self.scores + self.temperature * np.log(uniform)
         parents = self._parents(thresholds)
-        threads = self.threads if self._last >= _WORTH_THREADS else 1
+        threads = self.threads if self._last_actions >= _WORTH_THREADS else 1
         found = play_machines(self.setting, new, self.worlds, self.config, parents, threads=threads)
         scores = found.scores
-        taken = scores >= thresholds
-        self.machines.put(taken, new.take(taken))
-        self.earned[taken], self.scores[taken] = found.earned[taken], scores[taken]
+        is_accepted = scores >= thresholds
+        self.machines.put(is_accepted, new.take(is_accepted))
+        self.earned[is_accepted] = found.earned[is_accepted]
+        self.scores[is_accepted] = scores[is_accepted]
         self._count(found)
         self.evaluated += len(scores)
         self._remember(new, scores)
@@ -87,19 +123,30 @@ class Annealing:
             self._verify()
 
     def _parents(self, thresholds: NDArray[np.float64]) -> Parents:
-        """What is known of the chains' machines: worlds in which they earn least come first."""
+        """Tell what is known of the chains' machines, which are the parents of mutated ones.
+
+        Half of the worlds in which a mutation must change nothing to be trusted are those in which
+        its parent earns least; the others are different ones in every step.
+
+        Args:
+            thresholds: `[C]` float64, the least scores that will be accepted.
+        """
         worlds, chains = len(self.worlds), np.arange(len(self.machines))[:, None]
         trust = max(1, min(worlds // 4, _TRUST))
         places = (np.arange(worlds) + self.iteration * trust) % worlds
         ranks = np.broadcast_to(places, self.earned.shape).copy()
         ranks[chains, np.argsort(self.earned, axis=1, kind="stable")[:, : trust // 2]] = -1
         missing = np.maximum(self.setting.task.ceiling - self.earned, 0.0)
-        hopes = self.earned + self.config.hope * missing
+        expected = self.earned + self.config.optimism * missing
         orders = np.argsort(ranks, axis=1, kind="stable")
-        return Parents(thresholds, self.earned, hopes, orders, trust)
+        return Parents(thresholds, self.earned, expected, orders, trust)
 
     def _verify(self) -> None:
-        """Play the chains' machines in all worlds; back to the last verified where one is worse."""
+        """Play the chains' machines in all worlds.
+
+        A chain whose machine earns less than was believed has accepted a harmful mutation on
+        trust: it returns to the machine that was verified last.
+        """
         found = play_machines(
             self.setting, self.machines, self.worlds, self.config, threads=self.threads
         )
@@ -114,32 +161,35 @@ class Annealing:
         self._count(found)
 
     def _remember(self, machines: Machines, scores: NDArray[np.float64]) -> None:
-        """Keep the best of some machines if it is better than any before."""
+        """Keep the best of some machines if it is better than any before; `scores` is `[C]`."""
         top = int(np.argmax(scores))
         if scores[top] > self.best_score:
             self.best, self.best_score = machines.take([top]), float(scores[top])
 
     def _count(self, found: Scores) -> None:
-        self._last = int(found.actions.sum())
+        """Add to the counts what playing machines took."""
+        self._last_actions = int(found.actions.sum())
         self.programs += int(found.programs.sum())
-        self.actions += self._last
+        self.actions += self._last_actions
 
-    def _change(self, draws: NDArray[np.uint64]) -> Machines:
-        """Another program in a mode, another rule, or both."""
+    def _mutate(self, draws: NDArray[np.uint64]) -> Machines:
+        """Return the chains' machines, each with a mutated program, a mutated rule, or both."""
         kinds = branch(draws, 1) % np.uint64(100)
         modes = self.machines.modes // (2 if self.is_mirrored else 1)
         which = (branch(draws, 2) % np.uint64(modes)).astype(np.int64)
         new, rows = self.machines.copy(), np.arange(len(self.machines))
         programs = new.programs[rows, which]
         none = np.zeros(len(rows), np.bool_)
-        proposed = propose_programs(programs, none, self._changes, "rich", limits_of(self.config))
-        is_program = kinds < np.uint64(_PROGRAM_CHANGES)
+        limits = limits_of(self.config)
+        proposed = propose_programs(programs, none, self._program_streams, "rich", limits)
+        is_program = kinds < np.uint64(_PROGRAM_MUTATIONS)
         new.programs[rows, which] = np.where(is_program[:, None], proposed, programs)
         is_rule = ~is_program | (kinds < np.uint64(_BOTH))
         has_compass = self.config.sensors == "compass"
         change_rules(
-            is_rule, has_compass, self._rules, new.literals, new.targets, new.defaults, new.start
-        )
+            is_rule, has_compass, self._rule_streams,
+            new.literals, new.targets, new.defaults, new.start,
+        )  # fmt: skip
         if self.is_mirrored:
             reflect(new)
         return new

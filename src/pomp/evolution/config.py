@@ -9,66 +9,69 @@ from pomp.machine.config import MAX_MODES
 Sensors = Literal["perceptions", "compass"]
 
 BUDGETS = (200, 220, 240)
-"""Calls that a program may spend; a machine must earn the same under all of them."""
+"""Calls that one program may spend. A machine must earn the same under all of these budgets, so
+that it cannot use a budget as a clock."""
 INTERRUPTED = 60
-"""Calls after which programs are cut short to see whether their machine goes on all the same."""
+"""Calls after which programs are cut short to measure how fragile their machine is."""
 WITHIN = 0.02
-"""How much returns under the budgets may differ."""
+"""Greatest difference between returns under the budgets of a machine that counts as robust."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvolveConfig:
-    """How machines are searched."""
+    """Settings of a search for machines."""
 
     sensors: Sensors = "perceptions"
     """What rules may ask: perceptions and idleness, or also where the nearest marker is."""
     modes: int = 6
     """Most modes of a machine."""
     tokens: int = 45
-    """Longest program."""
+    """Most tokens of a program."""
     chains: int = 32
-    """Machines that are changed side by side in a round."""
+    """Machines that are annealed side by side in a round."""
     teams: int = 2
-    """Rounds that go on side by side, each on a core of its own if there is one; a result depends
-    on it, but not on the cores."""
+    """Rounds that are computed at the same time, each on a core of its own if there is one. The
+    result depends on this number, but not on the number of cores."""
     starts: int = 16
-    """Worlds on which a changed machine is played; fewer if the task has fewer, a quarter if all
-    begin alike and only what happens later is random."""
-    polish: int = 100
-    """Worlds on which the best machine of a round is judged."""
+    """Worlds on which a mutated machine is played: fewer if the task has fewer, a quarter if all
+    worlds start alike and only what happens later is random."""
+    validation_starts: int = 100
+    """Other worlds, on which the best machine of a round is played to compare it with others."""
     patience: int = 400
-    """Actions without progress after which an episode is stuck."""
+    """Actions without progress after which an episode is stuck and ends."""
     penalty: float = 0.1
-    """What a stuck episode costs."""
+    """What a stuck episode costs, in units of the return."""
     lateness: float = 0.002
     """What it costs if a machine does not stop though the task is done."""
     fragility: float = 0.3
-    """Share of what is lost if programs are interrupted that counts against a machine of a task
-    whose longer horizons make programs longer: modes that can be taken up again do well there."""
-    hope: float = 0.05
-    """Share of what a machine leaves unearned that a changed one is taken to earn in worlds where
-    it has not played yet; with 1 no change is given up that could still be good enough."""
-    hot: float = 0.03
-    """Temperature at the start of a fresh machine's annealing, in units of the return."""
-    cold: float = 0.0003
-    """Temperature at the end of every annealing."""
-    length: int = 20_000
-    """Changes in a round; rounds have from 0.3 to 2 times as many."""
+    """Share of what a machine loses when its programs are interrupted that is taken off its score.
+    It counts only in tasks whose longer horizons make programs longer: there, modes that can be
+    resumed do well."""
+    optimism: float = 0.05
+    """Share of what its parent leaves unearned in a world that a mutated machine is expected to
+    gain there, as long as it has not played there. With 1, no machine is given up that could
+    still be good enough."""
+    initial_temperature: float = 0.03
+    """Temperature at which annealing fresh machines begins, in units of the return."""
+    final_temperature: float = 0.0003
+    """Temperature at which every annealing ends."""
+    steps: int = 20_000
+    """Mutations of each chain in a round; a round multiplies them by 0.3 to 2."""
     actions: int = 400_000_000
-    """Actions after which a round is over, however few its changes were; by the same factor."""
+    """Actions after which a round ends, however few its steps were; multiplied likewise."""
 
     def __post_init__(self) -> None:
         check_choices(self, sensors=Sensors)
         check_ranges(self, modes=(1, MAX_MODES), tokens=(5, 180), chains=(1, 65536), teams=(1, 64))
-        check_ranges(self, starts=(1, MOST), polish=(1, MOST), patience=(0, MOST))
+        check_ranges(self, starts=(1, MOST), validation_starts=(1, MOST), patience=(0, MOST))
         check_ranges(
             self,
             penalty=(0.0, 1e6),
             lateness=(0.0, 1e6),
             fragility=(0.0, 1.0),
-            hope=(0.0, 1.0),
-            hot=(1e-9, 1e3),
-            cold=(1e-9, 1e3),
-            length=(1, MOST),
+            optimism=(0.0, 1.0),
+            initial_temperature=(1e-9, 1e3),
+            final_temperature=(1e-9, 1e3),
+            steps=(1, MOST),
         )
         check_ranges(self, actions=(1, 10**15))

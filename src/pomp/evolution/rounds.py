@@ -1,4 +1,4 @@
-"""A round of the search: annealing that begins with machines chosen before."""
+"""One round of the search: anneal machines that were chosen before, until a budget is spent."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -15,38 +15,49 @@ from pomp.evolution.genome import Machines
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
 
-NEW, CHOICES, CHAINS = range(3)  # what a round draws
+NEW, CHOICES, CHAINS = range(3)  # what a round draws from: one branch of its stream for each
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """What a round is to do.
+    """What a round is to do. It is decided before the round begins and can run anywhere.
 
     Attributes:
-        machines: with which its chains begin.
-        number: from 0; all it draws depends on it.
+        machines: C machines, one for each chain to begin with.
+        number: the round's number in the search, from 0; everything it draws depends on it.
         population: the number of the round that began this population.
-        starts: worlds on which changed machines are played.
-        heat: of the annealing, as `length`, `stretch` and `is_mirrored`.
+        starts: worlds on which mutated machines are played.
+        temperature_factor: times the configured initial temperature.
+        length_factor: times the configured steps and actions.
+        action_factor: times the actions once more, for machines whose episodes are long.
+        is_mirrored: whether the second half of the modes are kept mirror images of the first.
     """
 
     machines: Machines
     number: int
     population: int
     starts: int
-    heat: float
-    length: float
-    stretch: float = 1.0
+    temperature_factor: float
+    length_factor: float
+    action_factor: float = 1.0
     is_mirrored: bool = False
 
     def values(self) -> dict[str, Any]:
-        """All but the machines, for a checkpoint."""
+        """Return everything but the machines, for a checkpoint."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)[1:]}
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a round found: its best machine; machines it tried, programs they ran, actions taken."""
+class RoundResult:
+    """What a round found, and what it cost.
+
+    Attributes:
+        machine: the best machine, alone.
+        score: its mean score on the starts of the round.
+        evaluated: machines that were played.
+        programs: programs that these ran.
+        actions: actions that these took.
+    """
 
     machine: Machines
     score: float
@@ -56,35 +67,39 @@ class Found:
 
 
 def draws_of(seed: int, number: int) -> NDArray[np.uint64]:
-    """The stream of a round."""
+    """Return the random stream of a round: `[1]` uint64."""
     return open_streams(Purpose.PROGRAMS, seed, number, worlds=1)
 
 
 def run_round(
     setting: Setting, worlds: WorldBatch, seed: int, config: EvolveConfig, one: Round,
     stop: Callable[[int], bool], threads: int | None = None,
-) -> Found | None:  # fmt: skip
-    """Anneal to the end; None if it was stopped.
+) -> RoundResult | None:  # fmt: skip
+    """Anneal until the round's budget is spent, or until it is stopped.
 
     Args:
         setting: the task.
-        worlds: where machines are played.
+        worlds: B worlds on which machines are played.
         seed: of the search.
         config: of the search.
         one: the round.
-        stop: asked after every change, with the number of machines tried.
-        threads: at most; None: one per core.
+        stop: called before every step with the number of machines played so far; True stops.
+        threads: at most so many; None: one per core.
+
+    Returns:
+        What was found, or None if the round was stopped before its end.
     """
+    stream = branch(draws_of(seed, one.number), CHAINS)[0]
     annealing = Annealing(
-        setting, worlds, one.machines.copy(), branch(draws_of(seed, one.number), CHAINS)[0], config,
-        heat=one.heat, length=one.length, stretch=one.stretch, is_mirrored=one.is_mirrored,
-        threads=threads,
+        setting, worlds, one.machines.copy(), stream, config,
+        temperature_factor=one.temperature_factor, length_factor=one.length_factor,
+        action_factor=one.action_factor, is_mirrored=one.is_mirrored, threads=threads,
     )  # fmt: skip
     while not annealing.is_finished:
         if stop(annealing.evaluated):
             return None
         annealing.step()
-    return Found(
+    return RoundResult(
         annealing.best,
         annealing.best_score,
         annealing.evaluated,
@@ -94,7 +109,7 @@ def run_round(
 
 
 def some_starts(setting: Setting, count: int, seed: int, purpose: Purpose) -> WorldBatch:
-    """All starts of a task that has few and draws nothing later, else some at random."""
+    """Return all starts if there are few and nothing is random later, else draw `count` starts."""
     starts = setting.list_starts() if setting.task.starts is not None else ()
     if not setting.task.draws(setting) and 0 < len(starts) <= count:
         return begin(setting, [start.map for start in starts])

@@ -1,4 +1,4 @@
-"""The search for one machine: rounds of annealing over populations."""
+"""The search for one machine: epochs of annealing rounds over populations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -21,12 +21,12 @@ from pomp.evolution.genome import (
     with_images,
 )
 from pomp.evolution.play import Scores, play_machines
-from pomp.evolution.rounds import CHOICES, NEW, Found, Round, draws_of, some_starts
+from pomp.evolution.rounds import CHOICES, NEW, Round, RoundResult, draws_of, some_starts
 from pomp.evolution.teams import Teams
 from pomp.tasks.task import Setting
 
-_KEPT = 4  # machines of a population, and of the best of all
-_ONE, _PAIR, _FOUR, _WALKER = range(4)  # how machines begin; pair, four: with images
+_KEPT = 4  # machines of a population, and of the hall of fame
+_ONE, _PAIR, _FOUR, _WALKER = range(4)  # how machines begin; pair, four: with mirror images
 _MIRRORED = (_PAIR, _FOUR)
 _TRIALS = {
     "perceptions": (
@@ -38,22 +38,28 @@ _TRIALS = {
         (_PAIR, 1.0, 1), (_ONE, 2.0, 1), (_FOUR, 2.0, 1),
     ),
 }  # fmt: skip
-# An epoch's first rounds, which begin anew: how, and `length` and `stretch` of their annealing.
+# An epoch's first rounds, which begin populations: how, their `length_factor`, `action_factor`.
 _STAGES = ((12, 4), (10, 2))  # then rounds in which so many populations take turns; then the best
-_STALE = 10  # rounds without a better machine that end an epoch
+_STALE = 10  # rounds without improvement that end an epoch
 _OVERFIT = 0.03  # an epoch whose machines are that much better on its starts gets more of them
-_MORE_STARTS = 4  # times as many at most
-_GROWTH = 0.35  # chance that a round begins with a mode more
-_HEATS = (0.03, 0.1, 0.3, 1.0)  # of the hottest, one per round
-_LENGTHS = (0.3, 0.6, 1.2)  # by the length that is set, one per round
+_MORE_STARTS = 4  # times as many starts at most
+_GROWTH = 0.35  # probability that a later round begins with a mode more
+_TEMPERATURES = (0.03, 0.1, 0.3, 1.0)  # temperature factors of later rounds, one is drawn
+_LENGTHS = (0.3, 0.6, 1.2)  # length factors of later rounds, one is drawn
 
 _PENDING = "pending."
-_COUNTS = ("round", "epoch", "gained", "starts", "evaluated", "programs", "actions")
+_COUNTS = ("round", "epoch", "improved", "starts", "evaluated", "programs", "actions")
 
 
 @dataclass
 class Population:
-    """Relatives: the best machines of rounds that began with one another, from `number` on."""
+    """The best machines of rounds that continue one another, the best first.
+
+    Attributes:
+        number: the round that began this population.
+        machines: at most `_KEPT` of them, each alone.
+        scores: their scores.
+    """
 
     number: int = 0
     machines: list[Machines] = field(default_factory=list)
@@ -61,11 +67,11 @@ class Population:
 
     @property
     def best(self) -> float:
-        """Of its scores."""
+        """The best score; minus infinity if there is no machine yet."""
         return self.scores[0] if self.scores else -np.inf
 
     def add(self, machine: Machines, score: float) -> None:
-        """Keep a machine if it is one of the best."""
+        """Insert a machine by its score and drop what then exceeds the size."""
         place = sum(other >= score for other in self.scores)
         self.machines.insert(place, machine)
         self.scores.insert(place, score)
@@ -73,23 +79,32 @@ class Population:
 
 
 class Evolution:
-    """A search in epochs: fresh populations, of which fewer and fewer go on, until none gains.
+    """A search in epochs: fresh populations, of which fewer and fewer continue.
 
-    What a round does depends on earlier rounds alone: none for an epoch's first ones, for others
-    all but the last `teams - 1`, so that these can go on beside it.
+    What a round does depends on earlier rounds alone: an epoch's first rounds depend on none, later
+    ones on all but the last `teams - 1`, so that these can be computed at the same time.
 
-    Attributes:
+    Args:
         setting: the task.
         seed: of everything drawn.
-        device: where machines are played.
-        round: the one that is taken next, from 0.
-        pending: rounds that are decided, this one first.
-        epoch: the round with which this epoch began.
-        gained: the round of this epoch's last success.
-        starts: worlds on which changed machines are played.
-        populations: of this epoch, the best first, by their fitness on the starts that judge.
-        hall: the best machines so far, by what they earn there to the very end.
-        evaluated: machines played in all; `programs` they ran, and `actions` these took.
+        config: of the search.
+        device: where machines are played, cpu or cuda.
+        workers: processes that compute rounds; with 1, rounds are computed in this one.
+
+    Attributes:
+        round: the number of the round that is finished next, from 0.
+        pending: rounds that are decided but not finished, the next one first.
+        epoch: the number of the round with which this epoch began.
+        improved: the number of the round that last improved this epoch's best fitness.
+        starts: worlds on which mutated machines are played; within an epoch they never become
+            fewer.
+        populations: those of this epoch, the best first. Their scores are the fitness on the
+            validation worlds: what machines earn there as in a round, with all that is taken off.
+        hall: the hall of fame, the best machines of all epochs by what they earn in the validation
+            worlds when stuck episodes run to their very end.
+        evaluated: machines played in finished rounds.
+        programs: programs that these ran.
+        actions: actions that these took.
     """
 
     def __init__(
@@ -103,36 +118,40 @@ class Evolution:
         self.config = config if setting.task.is_restless else replace(config, fragility=0.0)
         self.setting, self.seed, self.device = setting, seed, device
         self.round, self.evaluated, self.programs, self.actions = 0, 0, 0, 0
-        self.epoch, self.gained = 0, 0
+        self.epoch, self.improved = 0, 0
         self.populations: list[Population] = []
         self.hall = Population()
         self.pending: list[Round] = []
         self.starts = self.first_starts
-        self.judges = some_starts(setting, config.polish, seed, Purpose.VALIDATION).to(device)
+        validation = some_starts(setting, config.validation_starts, seed, Purpose.VALIDATION)
+        self.validation_worlds = validation.to(device)
         self._teams = Teams(setting, seed, self.config, device, workers)
 
     @property
     def first_starts(self) -> int:
-        """Worlds with which an epoch begins."""
+        """How many worlds an epoch begins with."""
         task, starts = self.setting.task, self.config.starts
         begin_alike = task.starts is not None and len(self.setting.list_starts()) == 1
         return max(1, starts // 4) if begin_alike else starts
 
     @property
     def is_solved(self) -> bool:
-        """Whether nothing is left to gain."""
+        """Whether a machine earns as much as the task allows."""
         return self.hall.best >= self.setting.task.ceiling - 1e-9
 
     @property
     def tried(self) -> int:
-        """Machines played so far, those of rounds that go on included."""
+        """Machines played so far, also in rounds that are not finished."""
         return self.evaluated + self._teams.tried
 
     def advance(self, stop: Callable[[], bool]) -> bool:
-        """Wait for a round; whether it came to its end (if not, others still go on).
+        """Decide rounds as far as possible, compute them, and finish the next one.
 
         Args:
-            stop: asked again and again.
+            stop: asked again and again whether to stop waiting.
+
+        Returns:
+            Whether the next round came to its end; if not, decided rounds are still computed.
         """
         while self._may_decide():
             self.pending.append(self._decide(self.round + len(self.pending)))
@@ -140,50 +159,52 @@ class Evolution:
             self._teams.begin(one)
         found = self._teams.wait(self.pending[0], stop)
         if found:
-            self._take(self.pending[0], found)
+            self._finish(self.pending[0], found)
         return found is not None
 
     def gather(self) -> None:
-        """Take what is finished, whatever its turn: for the end of a search."""
+        """Finish all rounds that came to their end, in any order: for the end of a search."""
         for one in tuple(self.pending):
             if found := self._teams.result(one):
-                self._take(one, found)
+                self._finish(one, found)
 
     def close(self) -> None:
-        """Stop rounds that go on; they begin anew with the next `advance`."""
+        """Stop rounds that are being computed; they begin anew with the next `advance`."""
         self._teams.close()
 
     def _may_decide(self) -> bool:
+        """Whether one more round can be decided now."""
         trials = len(_TRIALS[self.config.sensors])
         if self.round + len(self.pending) - self.epoch < trials:
             return True
         return self.round - self.epoch >= trials and len(self.pending) < self.config.teams
 
     def _decide(self, number: int) -> Round:
-        """What a round does."""
+        """Decide what a round does."""
         draws = draws_of(self.seed, number)
         place, trials = number - self.epoch, _TRIALS[self.config.sensors]
         if place < len(trials):
-            kind, length, stretch = trials[place]
-            machines = self._begin(kind, draws)
-            is_mirrored = kind in _MIRRORED
-            return Round(machines, number, number, self.starts, 1.0, length, stretch, is_mirrored)
-        luck = draw_units(branch(draws, CHOICES), 5)[:, 0]
+            kind, length, more_actions = trials[place]
+            machines, is_mirrored = self._fresh_chains(kind, draws), kind in _MIRRORED
+            return Round(
+                machines, number, number, self.starts, 1.0, length, more_actions, is_mirrored
+            )
+        uniforms = draw_units(branch(draws, CHOICES), 5)[:, 0]
         population = self._choose(place - len(trials))
-        machines = self._go_on(population, luck, draws)
-        heat = _HEATS[int(luck[2] * len(_HEATS))]
-        length = _LENGTHS[int(luck[3] * len(_LENGTHS))]
-        return Round(machines, number, population.number, self.starts, heat, length)
+        machines = self._continued_chains(population, uniforms, draws)
+        temperature = _TEMPERATURES[int(uniforms[2] * len(_TEMPERATURES))]
+        length = _LENGTHS[int(uniforms[3] * len(_LENGTHS))]
+        return Round(machines, number, population.number, self.starts, temperature, length)
 
-    def _take(self, one: Round, found: Found) -> None:
-        """Keep a round's machine, and end the epoch if it gains nothing any more."""
+    def _finish(self, one: Round, found: RoundResult) -> None:
+        """Add a round's machine to its population, and end the epoch if it no longer improves."""
         self.pending.remove(one)
         self.evaluated += found.evaluated
         self.programs += found.programs
         self.actions += found.actions
         best = self.populations[0].best if self.populations else -np.inf
-        played = play_machines(self.setting, found.machine, self.judges, self.config)
-        fitness = float(played.scores[0])
+        worlds = self.validation_worlds
+        fitness = float(play_machines(self.setting, found.machine, worlds, self.config).scores[0])
         known = [other for other in self.populations if other.number == one.population]
         if not known:
             known = [Population(one.population)]
@@ -191,45 +212,51 @@ class Evolution:
         elif found.score - fitness > _OVERFIT and one.starts < _MORE_STARTS * self.first_starts:
             self.starts = max(self.starts, 2 * one.starts)
         known[0].add(found.machine, fitness)
-        earned = float(self.judge(found.machine).scores[0])
+        earned = float(self.validate(found.machine).scores[0])
         if earned not in self.hall.scores:  # else it is most likely the same machine once more
             self.hall.add(found.machine, earned)
         self.populations.sort(key=lambda other: -other.best)
         if fitness > best:
-            self.gained = self.round
+            self.improved = self.round
         self.round += 1
         least = len(_TRIALS[self.config.sensors]) + sum(rounds for rounds, _ in _STAGES)
-        if self.round - self.epoch > least and self.round - self.gained > _STALE:
+        if self.round - self.epoch > least and self.round - self.improved > _STALE:
             self.close()
             self.pending, self.populations = [], []
-            self.epoch, self.gained, self.starts = self.round, self.round, self.first_starts
+            self.epoch, self.improved, self.starts = self.round, self.round, self.first_starts
 
-    def judge(self, machines: Machines) -> Scores:
-        """What machines earn on the starts that judge, each to its very end."""
-        return play_machines(self.setting, machines, self.judges, self.config, to_the_end=True)
+    def validate(self, machines: Machines) -> Scores:
+        """Play machines in the validation worlds, stuck episodes to their very end."""
+        worlds = self.validation_worlds
+        return play_machines(self.setting, machines, worlds, self.config, to_the_end=True)
 
-    def judge_by_budget(self, machine: Machines) -> dict[int, float]:
-        """What a machine earns there by the calls that a program may spend."""
+    def validate_by_budget(self, machine: Machines) -> dict[int, float]:
+        """Return what a machine earns in the validation worlds under each of the budgets."""
         plain = replace(self.config, penalty=0.0, lateness=0.0, fragility=0.0)
 
-        def judge(budget: int) -> float:
+        def earned(budget: int) -> float:
+            worlds, budgets = self.validation_worlds, (budget,)
             found = play_machines(
-                self.setting, machine, self.judges, plain, budgets=(budget,), to_the_end=True
+                self.setting, machine, worlds, plain, budgets=budgets, to_the_end=True
             )
             return float(found.scores[0])
 
-        return {budget: judge(budget) for budget in BUDGETS}
+        return {budget: earned(budget) for budget in BUDGETS}
 
     def _choose(self, place: int) -> Population:
-        """Populations take turns; of fewer and fewer."""
+        """Choose the population that a later round continues; fewer and fewer take turns.
+
+        Args:
+            place: how many rounds of the epoch have continued a population before.
+        """
         for rounds, kept in _STAGES:
             if place < rounds:
                 return self.populations[place % kept]
             place -= rounds
         return self.populations[0]
 
-    def _begin(self, kind: int, draws: NDArray[np.uint64]) -> Machines:
-        """Chains of one of an epoch's first rounds."""
+    def _fresh_chains(self, kind: int, draws: NDArray[np.uint64]) -> Machines:
+        """Return the chains of one of an epoch's first rounds; `draws` is `[1]`, its stream."""
         if kind == _WALKER:
             return walkers(self.config)
         machines = first_machines(self._programs(draws))
@@ -237,18 +264,31 @@ class Evolution:
             machines = divide(machines, 0)
         return machines if kind == _ONE else with_images(machines)
 
-    def _go_on(
-        self, population: Population, luck: NDArray[np.float64], draws: NDArray[np.uint64]
+    def _continued_chains(
+        self, population: Population, uniforms: NDArray[np.float64], draws: NDArray[np.uint64]
     ) -> Machines:
-        """Chains that begin with one of the population, perhaps with a mode more."""
-        rank = min(int(-np.log(1 - luck[0])), len(population.machines) - 1)
+        """Return chains that begin with a machine of a population, perhaps with a mode more.
+
+        Args:
+            population: the population; its better machines are chosen more often.
+            uniforms: `[5]` float64, random numbers: which machine, whether it grows, (two of the
+                caller's,) and which mode it grows from.
+            draws: `[1]` uint64, the stream of the round.
+        """
+        rank = min(int(-np.log(1 - uniforms[0])), len(population.machines) - 1)
         chosen = population.machines[rank].repeat(self.config.chains)
-        if chosen.modes == self.config.modes or luck[1] >= _GROWTH:
+        if chosen.modes == self.config.modes or uniforms[1] >= _GROWTH:
             return chosen
-        return self._grow(chosen, int(luck[4] * chosen.modes), draws)
+        return self._grow(chosen, int(uniforms[4] * chosen.modes), draws)
 
     def _grow(self, machines: Machines, source: int, draws: NDArray[np.uint64]) -> Machines:
-        """A mode more, by chain: a new one, the twin of another, its mirror image, or its end."""
+        """Add a mode: for each fourth chain a random one, a twin, a mirror image, or a part.
+
+        Args:
+            machines: one for each chain, all alike.
+            source: the mode that is doubled, mirrored or divided.
+            draws: `[1]` uint64, the stream of the round.
+        """
         grown, twins = machines.grown(self._programs(draws)), machines.split(source)
         kind = np.arange(len(machines)) % 4
         grown.put(kind > 0, twins.take(kind > 0))
@@ -257,6 +297,7 @@ class Evolution:
         return grown
 
     def _programs(self, draws: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        """Draw a random program for each chain: `[C, L]` uint8; `draws` is `[1]`."""
         config, chains = self.config, np.arange(self.config.chains)
         streams = branch(branch(draws, NEW), chains)
         blank = np.full((len(chains), config.tokens), LEAPS.pad, np.uint8)
@@ -264,7 +305,12 @@ class Evolution:
         return propose_programs(blank, fresh, streams, "rich", limits_of(config))
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """What a search must remember to go on."""
+        """Return what a search must remember to go on: arrays by name, and values for JSON.
+
+        The arrays are those of `Machines` with a prefix: `0.` and a place for the hall of fame,
+        `1.`, `2.`, ... and a place for the populations, `pending.` and a place for the chains of
+        decided rounds. A machine alone has arrays `[1, ...]`, the chains of a round `[C, ...]`.
+        """
         everyone = (self.hall, *self.populations)
         machines = {
             f"{number}.{place}.": machine
@@ -281,7 +327,12 @@ class Evolution:
         return arrays, {**values, "pending": [one.values() for one in self.pending]}
 
     def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Go on where `to_arrays` was called."""
+        """Go on where `to_arrays` was called.
+
+        Args:
+            arrays: its arrays by name, `[1, ...]` or `[C, ...]`.
+            values: its values.
+        """
         for name in _COUNTS:
             setattr(self, name, int(values[name]))
         self.hall, *self.populations = (

@@ -1,7 +1,7 @@
-"""Rounds side by side: in processes of their own where there are cores, else one by one.
+"""Compute rounds at the same time: in processes where there are cores, else one after another.
 
 Python between two compiled calls takes most of a round's time, so threads would wait for one
-another. The processes stay for later searches, and end with the one that began them.
+another's lock. The processes are kept for later searches and end with the process that began them.
 """
 
 import multiprocessing
@@ -20,26 +20,27 @@ from pomp.core.errors import PompError
 from pomp.core.streams import Purpose
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.play import play_machines
-from pomp.evolution.rounds import Found, Round, run_round, some_starts
+from pomp.evolution.rounds import Round, RoundResult, run_round, some_starts
 from pomp.karel.world import WorldBatch
 from pomp.tasks.catalog import TASKS, find_task
 from pomp.tasks.task import Setting
 
-_SLOTS = 256  # for counts of rounds that go on; more than ever do
+_SLOTS = 256  # shared counters, one for each round being computed; more than ever are
 _POLL = 0.05  # seconds between two questions whether to stop
 
 _Named = tuple[str, str, tuple[tuple[str, str], ...], tuple[int, int], int]
 
 
 class Teams:
-    """Runs rounds of one search.
+    """Compute the rounds of one search, each by a team: a process with a share of the threads.
 
     Args:
         setting: the task.
         seed: of the search.
         config: of the search.
-        device: where machines are played.
-        workers: processes; with 1, or a task from outside, rounds run right here, when waited for.
+        device: where machines are played, cpu or cuda.
+        workers: processes. With 1, or for a task from outside the package, which a process could
+            not find by its name, a round is computed in this process when it is waited for.
     """
 
     def __init__(
@@ -48,18 +49,18 @@ class Teams:
         self._setting, self._seed, self._config = setting, seed, config
         is_known = any(setting.task is task for task in TASKS)  # so processes find it by its name
         self._device, self._workers = device, workers if is_known else 1
-        self._begun: dict[int, Future[Found | None]] = {}
-        self._tried = 0  # by the round that runs right here
+        self._begun: dict[int, Future[RoundResult | None]] = {}
+        self._tried = 0  # machines played by the round that is computed in this process
         self._is_compiled = False
         self._worlds = lru_cache(1)(self._draw)
 
     @property
     def tried(self) -> int:
-        """Machines that rounds tried which are not waited for yet."""
+        """Machines played by rounds that are being computed or not waited for yet."""
         return self._tried + sum(_pool(self._workers).counts[one % _SLOTS] for one in self._begun)
 
     def begin(self, one: Round) -> None:
-        """Let a round begin as soon as a process is free."""
+        """Let a round begin as soon as a process is free; does nothing if it has begun."""
         if self._workers == 1 or one.number in self._begun:
             return
         if not self._is_compiled:  # here, so that the processes need not do it side by side
@@ -72,8 +73,15 @@ class Teams:
         told = _name_of(self._setting), self._seed, self._config, one, threads
         self._begun[one.number] = pool.executor.submit(_work, *told)
 
-    def wait(self, one: Round, stop: Callable[[], bool]) -> Found | None:
-        """What a round finds; None if `stop` says so first.
+    def wait(self, one: Round, stop: Callable[[], bool]) -> RoundResult | None:
+        """Wait for what a round finds.
+
+        Args:
+            one: the round.
+            stop: asked again and again whether to stop waiting.
+
+        Returns:
+            The result, or None if `stop` came first.
 
         Raises:
             PompError: the round's process ended.
@@ -93,8 +101,8 @@ class Teams:
             what = "a process of the search was killed (perhaps there is too little memory)"
             raise PompError(f"{what}; go on with --resume") from error
 
-    def result(self, one: Round) -> Found | None:
-        """What a round has found, if it is finished; it is forgotten here."""
+    def result(self, one: Round) -> RoundResult | None:
+        """Return what a round has found and forget it, or None if it has not come to its end."""
         future = self._begun.get(one.number)
         if future is None or not future.done():
             return None
@@ -102,7 +110,7 @@ class Teams:
         return future.result()
 
     def close(self) -> None:
-        """Stop all rounds that go on."""
+        """Stop all rounds that are being computed, and forget them."""
         if not self._begun:
             return
         pool = _pool(self._workers)
@@ -113,7 +121,9 @@ class Teams:
         pool.stop.clear()
         self._begun.clear()
 
-    def _run_here(self, one: Round, stop: Callable[[], bool]) -> Found | None:
+    def _run_here(self, one: Round, stop: Callable[[], bool]) -> RoundResult | None:
+        """Compute a round in this process."""
+
         def is_stopped(tried: int) -> bool:
             self._tried = tried
             return stop()
@@ -125,12 +135,13 @@ class Teams:
             self._tried = 0
 
     def _draw(self, starts: int) -> WorldBatch:
+        """Return the worlds of rounds with so many starts."""
         worlds = some_starts(self._setting, starts, self._seed, Purpose.SEARCH)
         return worlds.to(self._device)
 
 
 class _Pool:
-    """Processes, what stops their rounds, and how many machines these have tried."""
+    """Processes, an event that stops their rounds, and shared counts of machines played."""
 
     def __init__(self, workers: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -142,28 +153,35 @@ class _Pool:
 
 @cache
 def _pool(workers: int) -> _Pool:
+    """Return the processes, which all searches with so many workers share."""
     return _Pool(workers)
 
 
-# In a process of its own
+# What follows runs in the processes.
 
 _shared: dict[str, Any] = {}
 
 
 def _enter(stop: Any, counts: Any) -> None:
+    """Prepare a process: keep what it shares with its parent, and end when that ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that began this one
     _shared.update(stop=stop, counts=counts)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
+    """Wait for the end of the parent, even if it is killed, then exit."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait_for([parent.sentinel])
     os._exit(1)
 
 
-def _work(name: _Named, seed: int, config: EvolveConfig, one: Round, threads: int) -> Found | None:
+def _work(
+    name: _Named, seed: int, config: EvolveConfig, one: Round, threads: int
+) -> RoundResult | None:
+    """Compute a round of the search with this setting, seed and config."""
+
     def is_stopped(tried: int) -> bool:
         _shared["counts"][one.number % _SLOTS] = tried
         return bool(_shared["stop"].is_set())
@@ -174,6 +192,7 @@ def _work(name: _Named, seed: int, config: EvolveConfig, one: Round, threads: in
 
 
 def _name_of(setting: Setting) -> _Named:
+    """Return names and numbers by which a process finds a setting: tasks cannot be pickled."""
     options = tuple((name, str(value)) for name, value in setting.options.items())
     size = setting.height, setting.width
     return setting.task.name, setting.variant, options, size, setting.scale
@@ -181,10 +200,12 @@ def _name_of(setting: Setting) -> _Named:
 
 @lru_cache(1)
 def _setting_of(name: _Named) -> Setting:
+    """Find a setting by what `_name_of` returned."""
     task, variant, options, size, scale = name
     return find_task(task).configure(variant, dict(options), size, scale)
 
 
 @lru_cache(1)
 def _worlds_of(name: _Named, starts: int, seed: int) -> WorldBatch:
+    """Return the worlds of rounds with so many starts."""
     return some_starts(_setting_of(name), starts, seed, Purpose.SEARCH)

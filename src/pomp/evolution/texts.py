@@ -1,4 +1,4 @@
-"""Machines of the search as program machines, which can be printed and run anywhere."""
+"""Turn machines of the search into program machines, which can be printed and run anywhere."""
 
 from pomp.dsl.vocabulary import LEAPS
 from pomp.engine.rule_machine import PERCEPTIONS as PERCEIVED
@@ -12,7 +12,14 @@ _SENSORS = (*tuple(PERCEPTIONS)[:PERCEIVED], *COMPASS, IDLE)  # as literals numb
 
 
 def to_program_machine(setting: Setting, machines: Machines, row: int = 0) -> ProgramMachine:
-    """One of them; it names the variant and options only where they are not the usual ones."""
+    """Turn one machine of the search into a program machine.
+
+    Args:
+        setting: the task; the machine names its variant and options only where they are not the
+            usual ones.
+        machines: C machines.
+        row: which of them.
+    """
     plain, usual = setting.task.configure(), setting.task.configure(setting.variant)
     programs = tuple(" ".join(LEAPS.decode(ids)) for ids in machines.programs[row])
     start = (Rule(int(machines.start[row])),)
@@ -31,6 +38,7 @@ def to_program_machine(setting: Setting, machines: Machines, row: int = 0) -> Pr
 
 
 def _rules_of(machines: Machines, row: int, mode: int) -> tuple[Rule, ...]:
+    """Return the rules that follow a mode; the last one is its default."""
     targets = [int(target) for target in machines.targets[row, mode] if target >= 0]
     conditions = [
         tuple(dict.fromkeys(_condition(int(literal)) for literal in literals if literal >= 0))
@@ -44,8 +52,10 @@ def _rules_of(machines: Machines, row: int, mode: int) -> tuple[Rule, ...]:
 
 
 def _condition(literal: int) -> str:
+    """Return the text of a literal."""
     return NOT * (literal & 1) + _SENSORS[literal >> 1]
 
 
 def _target(machines: Machines, target: int) -> int | None:
+    """Return the mode that a target means, or None: stop."""
     return None if target == machines.modes else target

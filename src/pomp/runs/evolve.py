@@ -215,7 +215,7 @@ class EvolutionRun:
         """The best machine whose return does not depend on the budget, if there is one."""
         hall = self.evolution.hall
         found = list(zip(hall.scores, hall.machines, strict=True))
-        robust = (pair for pair in found if is_within(self.evolution.judge_by_budget(pair[1])))
+        robust = (pair for pair in found if is_within(self.evolution.validate_by_budget(pair[1])))
         score, machine = next(robust, found[0])
         return to_program_machine(self.setting, machine), score
 
