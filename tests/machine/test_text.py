@@ -35,7 +35,7 @@ from pomp.machine.text import (
     write_machine,
 )
 from pomp.machine.transitions import DecisionList, Rule
-from pomp.machine.zoo import find_machine
+from pomp.machine.zoo import load_machine
 from pomp.play.story import Story, Watching
 
 ROOT = Path(__file__).parents[2]
@@ -196,7 +196,7 @@ def test_names_and_comments_survive_a_folder(tmp_path):
     machine.save(tmp_path)
     assert ProgramMachine.load(tmp_path) == machine
     write_machine(machine, tmp_path / "again.machine")
-    assert find_machine(str(tmp_path / "again.machine")) == machine
+    assert load_machine(str(tmp_path / "again.machine")) == machine
 
 
 @pytest.mark.parametrize(

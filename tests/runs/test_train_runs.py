@@ -16,7 +16,7 @@ from pomp.machine.evaluation import validate
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import read_machine
 from pomp.machine.transitions import DecisionList, Rule
-from pomp.machine.zoo import add_to_zoo, find_machine
+from pomp.machine.zoo import add_to_zoo, load_machine
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "machines"
 MODES = (
@@ -205,10 +205,10 @@ def test_the_zoo_takes_what_is_better_by_validation_of_each_kind(tmp_path, monke
     assert add_to_zoo(tmp_path / "evolved", zoo) == ["StairClimber/text"]
     assert ProgramMachine.load(zoo / "StairClimber" / "text").provenance["seed"] == 1
     monkeypatch.setattr("pomp.machine.zoo.ZOO", zoo)
-    assert find_machine("zoo:StairClimber/text").modes == find_machine(str(evolved)).modes
-    assert find_machine("zoo:stair-climber").modes == find_machine(str(evolved)).modes
+    assert load_machine("zoo:StairClimber/text").modes == load_machine(str(evolved)).modes
+    assert load_machine("zoo:stair-climber").modes == load_machine(str(evolved)).modes
     with pytest.raises(UnknownNameError, match="network"):
-        find_machine("zoo:StairClimber/network")
+        load_machine("zoo:StairClimber/network")
 
 
 def test_a_training_cut_anywhere_ends_with_the_same_bytes(capsys, tmp_path, modes):

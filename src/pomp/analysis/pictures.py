@@ -123,7 +123,7 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], share: float) -
 def _texts(machine: ProgramMachine, found: Evaluation) -> tuple[list[str], int]:
     """The programs beside the graph, and how far down they go."""
     y = 24
-    title = f"{machine.task}: mean return {found.mean:.3f} of {found.setting.task.ceiling:g}"
+    title = f"{machine.task.name}: mean return {found.mean:.3f} of {found.setting.task.ceiling:g}"
     title += f", {machine.sensors}" if machine.sensors else ""
     lines = [f'<text x="{_LEFT}" y="{y}" font-weight="bold">{escape(title)}</text>']
     for number, program in enumerate(machine.modes):

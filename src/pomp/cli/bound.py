@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from pomp.cli.inputs import read_program
+from pomp.cli.inputs import Allowed, read_program
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class BoundCommand:
     """How many times longer the task is: 1, 2, 4, 8 or 16."""
     width: int | None = None
     """States kept after each step where a task without chance is searched; without it 20,000."""
+    allow: Allowed = ()
+    """A module that the file may name as the home of its task, and that is run then."""
     json: bool = False
     """Print one JSON document."""
 
@@ -88,12 +90,12 @@ class BoundCommand:
         return self._of_text(self.task)
 
     def _of_machine(self) -> _Given:
-        from pomp.machine.zoo import find_machine
+        from pomp.machine.zoo import load_machine
 
         path = Path(self.modes)
         if path.is_file() and path.suffix not in _MACHINES:
             raise ConfigError(f"'{path}' is taken for a file of programs: add --task TASK")
-        machine = find_machine(self.modes)
+        machine = load_machine(self.modes, self.allow)
         setting, episode = machine.configure(self.scale), machine.episode
         cap = self.cap or episode.cap
         return _Given(setting, list(machine.modes), cap, episode.most_steps, machine)
@@ -117,7 +119,7 @@ class BoundCommand:
         found = read_modes(path)
         folder = path if path.is_dir() else path.parent
         config = read_config(folder) if (folder / CONFIG_FILE).is_file() else {}
-        task = find_task(config.get("task", found["task"]))
+        task = find_task(config.get("task", found["task"]), self.allow)
         setting = task.configure(config.get("variant"), config.get("options"), scale=self.scale)
         return self._alone(setting, [mode["program"] for mode in found["modes"]])
 

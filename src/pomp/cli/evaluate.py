@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from pomp.cli.inputs import check_episodes, check_seed, parse_size
+from pomp.cli.inputs import Allowed, check_episodes, check_seed, parse_size
 from pomp.cli.progress import Progress
 from pomp.core.errors import ConfigError
 
@@ -37,6 +37,8 @@ class Eval:
     """Choose the next mode, or the end, at random: the paper's Random Transition."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where it runs."""
+    allow: Allowed = ()
+    """A module that the file may name as the home of its task, and that is run then."""
     json: bool = False
     """Print one JSON document."""
 
@@ -47,9 +49,9 @@ class Eval:
         if self.exact and (self.episodes is not None or self.seed or self.device != "cpu"):
             raise ConfigError("--exact takes every start once, on the CPU: no --episodes or --seed")
         from pomp.machine.evaluation import evaluate_exactly
-        from pomp.machine.zoo import find_machine
+        from pomp.machine.zoo import load_machine
 
-        machine = find_machine(self.machine)
+        machine = load_machine(self.machine, self.allow)
         made_for = machine.configure()
         if self.size:
             machine = replace(machine, size=parse_size(self.size))
@@ -71,7 +73,8 @@ class Eval:
                 device=self.device,
             )
         told = found.to_json() | _about(machine, (made_for.height, made_for.width))
-        print(json.dumps(told) if self.json else _text(machine.task, self.scale, told, self.exact))
+        name = machine.task.name
+        print(json.dumps(told) if self.json else _text(name, self.scale, told, self.exact))
         return 0
 
 
@@ -91,7 +94,7 @@ def _evaluate(machine: "ProgramMachine", *, scale: int, **options: Any) -> "Eval
     """Evaluate, and say how far it is if it takes long."""
     from pomp.machine.evaluation import evaluate
 
-    progress, most = Progress(machine.task, 1), machine.episode.most_steps * scale
+    progress, most = Progress(machine.task.name, 1), machine.episode.most_steps * scale
 
     def watch(steps: int, over: int) -> None:
         progress.share(0, steps / most, lambda: f"at most; {over} episodes are over")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from pomp.cli.inputs import check_episodes, check_seed
+from pomp.cli.inputs import Allowed, check_episodes, check_seed
 
 if TYPE_CHECKING:
     from pomp.analysis.explain import Example, Explanation, ModeExplained
@@ -27,6 +27,8 @@ class Explain:
     """How many are played; without it 100 for a Karel-Long task, else 32."""
     seed: int = 0
     """Of the starts and the choices; they are drawn for evaluation alone."""
+    allow: Allowed = ()
+    """A module that the file may name as the home of its task, and that is run then."""
     json: bool = False
     """Print one JSON document."""
 
@@ -35,9 +37,9 @@ class Explain:
         check_episodes(self.episodes)
         check_seed(self.seed)
         from pomp.analysis.explain import explain
-        from pomp.machine.zoo import find_machine
+        from pomp.machine.zoo import load_machine
 
-        machine = find_machine(self.machine)
+        machine = load_machine(self.machine, self.allow)
         found = explain(machine, episodes=self.episodes, seed=self.seed)
         if self.json:
             print(json.dumps(_summarise(machine, found)))
@@ -48,7 +50,7 @@ class Explain:
 
 def _summarise(machine: "ProgramMachine", found: "Explanation") -> dict[str, Any]:
     return {
-        "task": machine.task,
+        "task": machine.task.name,
         "transitions": found.kind,
         "sensors": list(found.sensors),
         **found.found.to_json(),
@@ -62,8 +64,8 @@ def _lines(machine: "ProgramMachine", found: "Explanation") -> Iterator[str]:
     told = found.found.to_json()
     ended = told["endings"]["by choice"]
     yield (
-        f"{machine.task}: mean return {told['mean']:.6f} ({told['fraction']:.1%} of the ceiling "
-        f"{told['ceiling']:g})"
+        f"{machine.task.name}: mean return {told['mean']:.6f} "
+        f"({told['fraction']:.1%} of the ceiling {told['ceiling']:g})"
     )
     yield (
         f"{told['episodes']} episodes, {ended} of them ended by the machine itself; "

@@ -5,9 +5,14 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from tyro.conf import UseAppendAction, arg
 
 from pomp.core.errors import ConfigError, OutputError
+
+Allowed = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODULE")]
+"""Modules that a file may name as the home of its task."""
 
 MAX_BYTES = 1 << 20
 MOST_SEEDS = 10_000

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from tyro.conf import Positional, arg
 
-from pomp.cli.inputs import check_seed
+from pomp.cli.inputs import Allowed, check_seed
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Play:
     """Actions per second."""
     manual: bool = False
     """You act; a machine, if one is named (zoo:TASK or a folder), says what it would choose."""
+    allow: Allowed = ()
+    """A module that the file may name as the home of its task, and that is run then."""
 
     def run(self) -> int:
         """Play until a key ends it, then print the return."""
@@ -60,10 +62,10 @@ class Play:
         return 0
 
     def _watching(self) -> "Watching":
-        from pomp.machine.zoo import find_machine
+        from pomp.machine.zoo import load_machine
         from pomp.play.story import Watching
 
-        machine = find_machine(self.machine)
+        machine = load_machine(self.machine, self.allow)
         setting = machine.configure(self.scale)
         return Watching(machine, setting, self.seed, self.speed, greedy=self.greedy)
 
@@ -72,12 +74,10 @@ class Play:
         from pomp.tasks.catalog import find_task
 
         if self.machine.startswith("zoo:") or Path(self.machine).exists():
-            from pomp.machine.zoo import find_machine
+            from pomp.machine.zoo import load_machine
 
-            machine = find_machine(self.machine)
+            machine = load_machine(self.machine, self.allow)
             return Acting(machine.configure(self.scale), self.seed, machine)
-        if ":" in self.machine:
-            sys.path.insert(0, "")  # a task of your own may stand in the current folder
         return Acting(find_task(self.machine).configure(scale=self.scale), self.seed)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from pomp.cli.inputs import check_output
+from pomp.cli.inputs import Allowed, check_output
 from pomp.core.errors import ConfigError
 
 
@@ -21,6 +21,8 @@ class Report:
     """Evaluation starts; without it 32, as in the paper."""
     out: str | None = None
     """Write the JSON document to this file, too."""
+    allow: Allowed = ()
+    """A module that the file may name as the home of its task, and that is run then."""
     json: bool = False
     """Print one JSON document."""
 

@@ -1,7 +1,6 @@
 """`pomp run`."""
 
 import json
-import sys
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
@@ -113,8 +112,6 @@ class Run:
         from pomp.karel.interpreter import Cap
         from pomp.tasks.catalog import find_task
 
-        if ":" in self.task:
-            sys.path.insert(0, "")  # a task of your own may stand in the current folder
         task = find_task(self.task)
         size = parse_size(self.size) if self.size else None
         if self.world:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from pomp.cli.inputs import check_episodes, check_output, check_seed
+from pomp.cli.inputs import Allowed, check_episodes, check_output, check_seed
 from pomp.cli.progress import Progress
 from pomp.core.errors import ConfigError, OutputError
 
@@ -36,6 +36,8 @@ class Simplify:
     """Of drawn starts; those that simplify are never those that evaluate."""
     out: Annotated[str | None, arg(metavar="FILE.machine")] = None
     """Write the machine to this new file (or over MACHINE itself) instead of printing it."""
+    allow: Allowed = ()
+    """A module that the file may name as the home of its task, and that is run then."""
     json: bool = False
     """Print one JSON document."""
 
@@ -48,9 +50,9 @@ class Simplify:
         path = self._check_out(self.out) if self.out else None
         from pomp.machine.evaluation import evaluate
         from pomp.machine.text import write_machine
-        from pomp.machine.zoo import find_machine
+        from pomp.machine.zoo import load_machine
 
-        machine = find_machine(self.machine)
+        machine = load_machine(self.machine, self.allow)
         found = self._simplify(machine)
         fresh = [evaluate(one, seed=self.seed) for one in (machine, found.machine)]
         told = _summarise(found, fresh)
@@ -91,7 +93,7 @@ def _summarise(found: "Simplified", fresh: "list[Evaluation]") -> dict[str, Any]
     from pomp.machine.text import print_machine
 
     return {
-        "task": found.machine.task,
+        "task": found.machine.task.name,
         "removals": [asdict(removal) for removal in found.removals],
         "size": {"before": asdict(found.size_before), "after": asdict(found.size_after)},
         "return": {"before": found.mean_before, "after": found.mean_after},

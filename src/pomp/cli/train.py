@@ -210,8 +210,10 @@ def _read_machines(path: Path, tasks: list[str], seeds: list[int]) -> dict[tuple
         return {}
     machines = {key: read_machine(file) for key, file in files.items()}
     for (task, _), machine in machines.items():
-        if machine.task != task:
-            raise ConfigError(f"'{path}' has a machine of {machine.task} where {task}'s should be")
+        if machine.task.name != task:
+            raise ConfigError(
+                f"'{path}' has a machine of {machine.task.name} where {task}'s should be"
+            )
     return {key: print_machine(machine) for key, machine in machines.items()}
 
 

@@ -16,13 +16,13 @@ from multiprocessing.connection import wait as wait_for
 from typing import Any
 
 from pomp.core.compiling import thread_count
-from pomp.core.errors import PompError
+from pomp.core.errors import ConfigError, PompError
 from pomp.core.streams import Purpose
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.play import play_machines
 from pomp.evolution.rounds import Round, RoundResult, run_round, some_starts
 from pomp.karel.world import WorldBatch
-from pomp.tasks.catalog import TASKS, find_task
+from pomp.tasks.catalog import find_task, source_of
 from pomp.tasks.task import Setting
 
 _SLOTS = 256  # shared counters, one for each round being computed; more than ever are
@@ -39,16 +39,15 @@ class Teams:
         seed: of the search.
         config: of the search.
         device: where machines are played, cpu or cuda.
-        workers: processes. With 1, or for a task from outside the package, which a process could
-            not find by its name, a round is computed in this process when it is waited for.
+        workers: processes. With 1, or for a task that no other process could import, a round is
+            computed in this process when it is waited for.
     """
 
     def __init__(
         self, setting: Setting, seed: int, config: EvolveConfig, device: str, workers: int
     ) -> None:
         self._setting, self._seed, self._config = setting, seed, config
-        is_known = any(setting.task is task for task in TASKS)  # so processes find it by its name
-        self._device, self._workers = device, workers if is_known else 1
+        self._device, self._workers = device, workers if _can_be_found(setting) else 1
         self._begun: dict[int, Future[RoundResult | None]] = {}
         self._tried = 0  # machines played by the round that is computed in this process
         self._is_compiled = False
@@ -193,9 +192,17 @@ def _work(
 
 def _name_of(setting: Setting) -> _Named:
     """Return names and numbers by which a process finds a setting: tasks cannot be pickled."""
-    options = tuple((name, str(value)) for name, value in setting.options.items())
+    options = tuple(setting.option_texts.items())
     size = setting.height, setting.width
-    return setting.task.name, setting.variant, options, size, setting.scale
+    return source_of(setting.task), setting.variant, options, size, setting.scale
+
+
+def _can_be_found(setting: Setting) -> bool:
+    """Whether another process can import the task."""
+    try:
+        return bool(source_of(setting.task))
+    except ConfigError:
+        return False
 
 
 @lru_cache(1)

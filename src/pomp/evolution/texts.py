@@ -25,7 +25,7 @@ def to_program_machine(setting: Setting, machines: Machines, row: int = 0) -> Pr
     start = (Rule(int(machines.start[row])),)
     after = tuple(_rules_of(machines, row, mode) for mode in range(machines.modes))
     return ProgramMachine(
-        setting.task.name,
+        setting.task,
         programs,
         DecisionList(start, after),
         variant=setting.variant if setting.variant != plain.variant else None,

@@ -389,11 +389,11 @@ class Training:
             self.config.network, (setting.height, setting.width), len(member.modes), arrays
         )
         return ProgramMachine(
-            task=setting.task.name,
+            task=setting.task,
             modes=member.modes,
             transition=transition,
             variant=setting.variant,
-            options={name: str(value) for name, value in setting.options.items()},
+            options=setting.option_texts,
             size=(setting.height, setting.width),
             episode=self.config.episode,
             provenance=provenance,

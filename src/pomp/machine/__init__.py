@@ -4,7 +4,7 @@ from pomp.machine.evaluation import Evaluation, evaluate, evaluate_exactly
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import parse_machine, print_machine
 from pomp.machine.transitions import DecisionList, NetworkTransition, Rule
-from pomp.machine.zoo import find_machine
+from pomp.machine.zoo import load_machine
 
 __all__ = [
     "DecisionList",
@@ -14,7 +14,7 @@ __all__ = [
     "Rule",
     "evaluate",
     "evaluate_exactly",
-    "find_machine",
+    "load_machine",
     "parse_machine",
     "print_machine",
 ]

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pomp.core.configs import from_json, to_json
-from pomp.core.errors import ConfigError, DataFileError, PompError
+from pomp.core.errors import ConfigError, DataFileError, PompError, UntrustedModuleError
 from pomp.core.storage import read_arrays, write_arrays, write_text
 from pomp.core.streams import Purpose, draw_units, open_streams
 from pomp.dsl.parser import parse
@@ -20,8 +20,8 @@ from pomp.karel.world import WorldBatch
 from pomp.machine.config import MAX_MODES, EpisodeConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.transitions import DecisionList, NetworkTransition, Transition
-from pomp.tasks.catalog import find_task
-from pomp.tasks.task import Setting
+from pomp.tasks.catalog import find_task, source_of
+from pomp.tasks.task import Setting, Task
 
 MACHINE_FILE, WEIGHTS_FILE = "machine.json", "machine.safetensors"
 FORMAT = 1
@@ -52,7 +52,7 @@ class ProgramMachine:
     """Modes, what chooses the next of them, and the task they were made for.
 
     Attributes:
-        task: its name.
+        task: the task; a name or `module:NAME` is looked up.
         modes: the programs, as text on one line each.
         transition: what chooses.
         variant: the task's; None: the default.
@@ -67,7 +67,7 @@ class ProgramMachine:
         is_idle: the last of them took no action.
     """
 
-    task: str
+    task: Task
     modes: tuple[str, ...]
     transition: Transition
     variant: str | None = None
@@ -82,6 +82,7 @@ class ProgramMachine:
     is_idle: bool = False
 
     def __post_init__(self) -> None:
+        self.task = find_task(self.task)
         if not 1 <= len(self.modes) <= MAX_MODES:
             raise ConfigError(f"a machine has 1 to {MAX_MODES} modes, got {len(self.modes)}")
         self.modes = tuple(print_program(parse(mode)) for mode in self.modes)
@@ -119,7 +120,7 @@ class ProgramMachine:
 
     def configure(self, scale: int = 1) -> Setting:
         """The task's setting."""
-        return find_task(self.task).configure(self.variant, self.options, self.size, scale)
+        return self.task.configure(self.variant, self.options, self.size, scale)
 
     def episodes(self, setting: Setting, worlds: WorldBatch, *, restarts: bool = False) -> Episodes:
         """Worlds in which this machine's modes run."""
@@ -167,7 +168,7 @@ class ProgramMachine:
         text = json.dumps(
             {
                 "format": FORMAT,
-                "task": self.task,
+                "task": source_of(self.task),
                 "variant": self.variant,
                 "options": dict(self.options),
                 "size": self.size,
@@ -183,11 +184,16 @@ class ProgramMachine:
         write_text(path / MACHINE_FILE, text + "\n")
 
     @classmethod
-    def load(cls, folder: str | Path) -> "ProgramMachine":
-        """Read a machine.
+    def load(cls, folder: str | Path, allow: Collection[str] = ()) -> "ProgramMachine":
+        """Read a machine from the folder that `save` wrote.
+
+        Args:
+            folder: the folder, or the machine.json in it.
+            allow: modules that the file may name as the home of its task.
 
         Raises:
             DataFileError: there is none, or it is damaged, from a newer version, or unfit.
+            UntrustedModuleError: its task is in a module that is not allowed.
         """
         path = Path(folder)
         path = path.parent if path.name == MACHINE_FILE else path
@@ -207,12 +213,16 @@ class ProgramMachine:
                 f"reads up to {FORMAT}); upgrade pomp"
             )
         try:
-            return cls._from_json(values, path)
+            return cls._from_json(values, path, allow)
+        except UntrustedModuleError:
+            raise
         except (PompError, LookupError, ValueError, TypeError, ArithmeticError) as error:
             raise DataFileError(f"'{path}' holds no usable machine: {error}") from error
 
     @classmethod
-    def _from_json(cls, values: dict[str, Any], path: Path) -> "ProgramMachine":
+    def _from_json(
+        cls, values: dict[str, Any], path: Path, allow: Collection[str]
+    ) -> "ProgramMachine":
         parts = dict(values["transition"])
         kind = parts.pop("kind")
         if kind == NetworkTransition.kind:
@@ -233,7 +243,7 @@ class ProgramMachine:
         if not all(isinstance(text, str) for text in texts):
             raise TypeError("task, variant, options and modes are texts")
         machine = cls(
-            task=task,
+            task=find_task(task, allow),
             modes=tuple(modes),
             transition=transition,
             variant=variant,

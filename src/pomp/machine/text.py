@@ -5,6 +5,7 @@ names; provenance alone has no place in the text.
 """
 
 import logging
+from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pomp.machine.config import EpisodeConfig
 from pomp.machine.policy import STOP, ProgramMachine
 from pomp.machine.text_reader import ARROW, TextReader
 from pomp.machine.transitions import DecisionList, Rule, unreachable
+from pomp.tasks.catalog import source_of
 
 LOGGER = logging.getLogger("pomp")
 SUFFIX = ".machine"
@@ -23,24 +25,31 @@ MAX_BYTES = 1 << 20
 _WIDE = 100  # columns of a line with a program
 
 
-def parse_machine(text: str, file: str = "text") -> ProgramMachine:
+def parse_machine(text: str, file: str = "text", allow: Collection[str] = ()) -> ProgramMachine:
     """Read a machine from its text.
 
     Args:
         text: the whole file.
         file: what errors call it.
+        allow: modules that the text may name as the home of its task.
 
     Raises:
         MachineSyntaxError: the text is no machine; carries the place.
+        UntrustedModuleError: its task is in a module that is not allowed.
     """
-    return TextReader(text, file).machine()
+    return TextReader(text, file, allow).machine()
 
 
-def read_machine(path: str | Path) -> ProgramMachine:
+def read_machine(path: str | Path, allow: Collection[str] = ()) -> ProgramMachine:
     """Read a machine's file; modes that cannot be reached are told to the logger `pomp`.
 
+    Args:
+        path: the file.
+        allow: modules that the file may name as the home of its task.
+
     Raises:
         MachineSyntaxError: the text is no machine; carries the place.
+        UntrustedModuleError: its task is in a module that is not allowed.
         DataFileError: the file cannot be read.
     """
     try:
@@ -51,7 +60,7 @@ def read_machine(path: str | Path) -> ProgramMachine:
     if len(content) > MAX_BYTES:
         raise DataFileError(f"'{path}' has over {MAX_BYTES} bytes: too long for a machine")
     try:
-        reader = TextReader(content.decode("utf-8-sig"), str(path))
+        reader = TextReader(content.decode("utf-8-sig"), str(path), allow)
     except UnicodeDecodeError as error:
         raise DataFileError(f"'{path}' is not UTF-8 text (byte {error.start})") from error
     machine = reader.machine()
@@ -87,7 +96,8 @@ def print_machine(machine: ProgramMachine) -> str:
     rules = _rules_of(machine)
     names = machine.names or tuple(f"mode{n + 1}" for n in range(len(machine.modes)))
     targets: dict[int | None, str] = {None: STOP, **dict(enumerate(names))}
-    lines = [*_comment_lines(machine, ""), f"machine {machine.task}", f"sensors {rules.sensors}"]
+    lines = [*_comment_lines(machine, ""), f"machine {source_of(machine.task)}"]
+    lines.append(f"sensors {rules.sensors}")
     if machine.variant is not None:
         lines.append(f"variant {machine.variant}")
     lines += [f"option {name} {value}" for name, value in machine.options.items()]

@@ -1,12 +1,17 @@
 """Reads the text of a machine; whatever is wrong in it is told with its place."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, Never, TypeVar
 
-from pomp.core.errors import MachineSyntaxError, PompError, ProgramSyntaxError
+from pomp.core.errors import (
+    MachineSyntaxError,
+    PompError,
+    ProgramSyntaxError,
+    UntrustedModuleError,
+)
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
 from pomp.machine.config import MAX_MODES, EpisodeConfig
@@ -14,6 +19,7 @@ from pomp.machine.policy import NAME, RESERVED, STOP, ProgramMachine
 from pomp.machine.sensors import PERCEPTIONS_ONLY, WITH_COMPASS, check_condition
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.tasks.catalog import find_task
+from pomp.tasks.task import Task
 
 ARROW = "->"
 _EPISODE = {field.name: field.default for field in fields(EpisodeConfig)}
@@ -57,8 +63,8 @@ class TextReader:
         modes: those read so far.
     """
 
-    def __init__(self, text: str, file: str) -> None:
-        self._file = file
+    def __init__(self, text: str, file: str, allow: Collection[str]) -> None:
+        self._file, self._allow = file, allow
         self._lines = [line.rstrip() for line in text.split("\n")]
         self._task: Word | None = None
         self._settings: dict[str, Word] = {}
@@ -213,6 +219,8 @@ class TextReader:
         """The result of a call, whose errors belong to a word."""
         try:
             return call(*given)
+        except UntrustedModuleError:
+            raise
         except PompError as error:
             self._fail(word, str(error))
 
@@ -229,13 +237,14 @@ class TextReader:
             if not mode.rules or mode.rules[-1].when:
                 name = mode.name.text
                 self._fail(mode.name, f"mode '{name}' has no default: expected 'else -> MODE'")
-        variant, options, size = self._read_task_settings(task)
+        found = self._check(task, find_task, task.text, self._allow)
+        variant, options, size = self._read_task_settings(task, found)
         rules = DecisionList(
             self._resolve(self._start), tuple(self._resolve(mode.rules) for mode in self.modes)
         )
         self._check_sensors(rules)
         return ProgramMachine(
-            task=task.text,
+            task=found,
             modes=tuple(self._read_program(mode) for mode in self.modes),
             transition=rules,
             variant=variant,
@@ -247,10 +256,10 @@ class TextReader:
         )
 
     def _read_task_settings(
-        self, task: Word
+        self, word: Word, task: Task
     ) -> tuple[str | None, dict[str, str], tuple[int, int] | None]:
-        """The variant, the options and the size, each tried as soon as it is known."""
-        configure = self._check(task, find_task, task.text).configure
+        """Read the variant, the options and the size, each tried as soon as it is known."""
+        configure, first = task.configure, word
         variant, options, size = None, dict[str, str](), None
         if word := self._settings.get("variant"):
             variant = word.text
@@ -258,12 +267,13 @@ class TextReader:
         for name, word in self._options.items():
             options[name] = word.text
             self._check(word, configure, variant, options)
-        if word := self._settings.get("size"):
-            found = re.fullmatch("([0-9]{1,4})x([0-9]{1,4})", word.text)
+        if size_word := self._settings.get("size"):
+            found = re.fullmatch("([0-9]{1,4})x([0-9]{1,4})", size_word.text)
             if not found:
-                self._fail(word, f"a size is rows x columns, as 8x8, got '{_short(word.text)}'")
+                shown = _short(size_word.text)
+                self._fail(size_word, f"a size is rows x columns, as 8x8, got '{shown}'")
             size = int(found[1]), int(found[2])
-        self._check(word or task, configure, variant, options, size)
+        self._check(size_word or first, configure, variant, options, size)
         return variant, options, size
 
     def _read_episode(self) -> EpisodeConfig:

@@ -7,6 +7,7 @@ says (`pomp.machine.evaluation.validate`).
 """
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -28,23 +29,34 @@ def zoo_tasks() -> list[str]:
     return [task.name for task in TASKS if any(ZOO.glob(f"{task.name}/*/{MACHINE_FILE}"))]
 
 
-def find_machine(name: str) -> ProgramMachine:
-    """A machine by its folder, its file (`*.machine`), a task's name, `zoo:TASK` or one of a kind.
+def load_machine(name: str | Path, allow: Collection[str] = ()) -> ProgramMachine:
+    """Load a machine by its folder, its file (`*.machine`), `zoo:TASK` or a task's name.
+
+    `zoo:TASK` is the better of the task's machines by validation; `zoo:TASK/text` and
+    `zoo:TASK/network` name one of a kind.
+
+    Args:
+        name: what to load.
+        allow: modules that a file may name as the home of its task; none may unless they are
+            listed, so that opening a stranger's file runs no code.
 
     Raises:
         UnknownNameError: no such machine in the zoo.
         DataFileError: no machine in the folder or file, or one that cannot be used.
+        UntrustedModuleError: the machine's task is in a module that is not allowed.
     """
+    name = str(name)
     named = {task.name.lower(): task.name for task in TASKS}
     asked, _, kind = name.removeprefix(PREFIX).partition("/")
     task = asked.replace("-", "").lower()
     if name.startswith(PREFIX) or (task in named and not Path(name).exists()):
         if named.get(task) not in zoo_tasks():
             raise UnknownNameError("machine of the zoo", asked, zoo_tasks())
-        found = _validations_of(ZOO / named[task])
+        found = _validations(ZOO / named[task])
         if kind and kind not in found:
             raise UnknownNameError(f"kind of machine for {named[task]}", kind, list(found))
-        return ProgramMachine.load(ZOO / named[task] / (kind or max(found, key=found.__getitem__)))
+        best = max(found, key=lambda one: found[one])
+        return ProgramMachine.load(ZOO / named[task] / (kind or best))
     if not Path(name).exists():
         known = ", ".join(zoo_tasks()) or "none yet"
         raise DataFileError(
@@ -52,8 +64,8 @@ def find_machine(name: str) -> ProgramMachine:
             f"{PREFIX}TASK ({known})"
         )
     if name.endswith(SUFFIX) and Path(name).is_file():
-        return read_machine(name)
-    return ProgramMachine.load(name)
+        return read_machine(name, allow)
+    return ProgramMachine.load(name, allow)
 
 
 def add_to_zoo(run: Path, zoo: Path = ZOO) -> list[str]:
@@ -76,17 +88,17 @@ def add_to_zoo(run: Path, zoo: Path = ZOO) -> list[str]:
     taken = set[str]()
     for machine in found:
         kind = KINDS[not isinstance(machine.transition, DecisionList)]
-        place = zoo / machine.task / kind
+        task = machine.task.name
         validation = validate(machine)
-        machine.provenance = {**machine.provenance, "validation": validation}
-        if validation > _validations_of(zoo / machine.task).get(kind, -inf):
-            machine.save(place)
-            taken.add(f"{machine.task}/{kind}")
+        if validation > _validations(zoo / task).get(kind, -inf):
+            machine.provenance = {**machine.provenance, "validation": validation}
+            machine.save(zoo / task / kind)
+            taken.add(f"{task}/{kind}")
     return sorted(taken)
 
 
-def _validations_of(folder: Path) -> dict[str, float]:
-    """What the machines of a task earned in validation, by kind; read without loading a network."""
+def _validations(folder: Path) -> dict[str, float]:
+    """What each kind of machine in a folder of the zoo earned when it was validated."""
     files = {kind: folder / kind / MACHINE_FILE for kind in KINDS}
     return {
         kind: float(json.loads(file.read_text())["provenance"]["validation"])

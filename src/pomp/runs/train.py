@@ -272,7 +272,7 @@ class TrainingRun:
     ) -> None:
         machine.save(folder / MACHINE_FOLDER)
         if isinstance(machine.transition, DecisionList):
-            write_machine(machine, folder / f"{machine.task}{SUFFIX}")
+            write_machine(machine, folder / f"{machine.task.name}{SUFFIX}")
         write_text(folder / "programs.txt", "".join(f"{mode}\n" for mode in machine.modes))
         write_text(folder / "machine.txt", describe(machine, result) + "\n")
         write_text(folder / "machine.svg", draw_machine(machine, result))

@@ -11,6 +11,7 @@ whether the task can start there. A `step` draws from the stream once at most. S
 `pomp.karel.dynamics` for the bytes, the memory slots and the rules every task shares.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -28,6 +29,12 @@ from pomp.karel.world import Map, WorldBatch
 
 MAX_STARTS = 100_000
 """A task with more starts than this is not enumerated."""
+
+_COMPILED = {
+    "draw_start": ("cells", "constants", "memory", "stream"),
+    "begin": ("cells", "constants", "pose", "memory"),
+    "step": ("cells", "constants", "pose", "memory", "stream", "action"),
+}
 
 SHORT, LONG = (1,), (1, 2, 4, 8, 16)
 """The scales of a task without and with a horizon to stretch."""
@@ -206,6 +213,21 @@ class Task:
     event_count: Callable[["Setting"], EventCount | None] = counts_no_events
     forget: Callable[[WorldBatch], None] = forget_nothing
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not re.fullmatch("[A-Za-z][A-Za-z0-9]*", self.name):
+            raise ConfigError(f"a task's name has letters and digits alone, got {self.name!r}")
+        for what, arguments in _COMPILED.items():
+            function = getattr(self, what)
+            plain = getattr(function, "py_func", None)
+            if plain is None:
+                raise ConfigError(f"{what} of task {self.name} is not compiled: put @scalar on it")
+            if plain.__code__.co_argcount != len(arguments):
+                expected = f"{what}({', '.join(arguments)})"
+                got = ", ".join(plain.__code__.co_varnames[: plain.__code__.co_argcount])
+                raise ConfigError(f"task {self.name} needs {expected}, got {what}({got})")
+        if not self.variants or not isinstance(self.ceiling, int | float) or self.ceiling <= 0:
+            raise ConfigError(f"task {self.name} needs a variant and a ceiling above 0")
+
     def configure(
         self,
         variant: str | None = None,
@@ -281,8 +303,12 @@ class Setting:
 
     def describe(self) -> dict[str, Any]:
         """Its variant and options as JSON, for the configs of runs."""
-        options = {name: str(value) for name, value in self.options.items()}
-        return {"variant": self.variant, "options": options}
+        return {"variant": self.variant, "options": self.option_texts}
+
+    @property
+    def option_texts(self) -> dict[str, str]:
+        """The options' values as texts, which `configure` reads."""
+        return {name: str(value) for name, value in self.options.items()}
 
     def list_starts(self) -> list[Start]:
         """Every start with its probability.
