@@ -256,10 +256,10 @@ class TextReader:
         )
 
     def _read_task_settings(
-        self, word: Word, task: Task
+        self, named: Word, task: Task
     ) -> tuple[str | None, dict[str, str], tuple[int, int] | None]:
         """Read the variant, the options and the size, each tried as soon as it is known."""
-        configure, first = task.configure, word
+        configure = task.configure
         variant, options, size = None, dict[str, str](), None
         if word := self._settings.get("variant"):
             variant = word.text
@@ -273,7 +273,7 @@ class TextReader:
                 shown = _short(size_word.text)
                 self._fail(size_word, f"a size is rows x columns, as 8x8, got '{shown}'")
             size = int(found[1]), int(found[2])
-        self._check(size_word or first, configure, variant, options, size)
+        self._check(size_word or named, configure, variant, options, size)
         return variant, options, size
 
     def _read_episode(self) -> EpisodeConfig:

@@ -225,8 +225,8 @@ class Task:
                 expected = f"{what}({', '.join(arguments)})"
                 got = ", ".join(plain.__code__.co_varnames[: plain.__code__.co_argcount])
                 raise ConfigError(f"task {self.name} needs {expected}, got {what}({got})")
-        if not self.variants or not isinstance(self.ceiling, int | float) or self.ceiling <= 0:
-            raise ConfigError(f"task {self.name} needs a variant and a ceiling above 0")
+        if not self.variants or not isinstance(self.ceiling, int | float):
+            raise ConfigError(f"task {self.name} needs a variant and a ceiling")
 
     def configure(
         self,
