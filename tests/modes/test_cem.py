@@ -30,7 +30,7 @@ class Plain:
         keys = [(score, *tie, -i) for i, (score, tie) in enumerate(zip(scores, ties, strict=True))]
         return sorted(range(len(keys)), key=keys.__getitem__, reverse=True)[:wanted]
 
-    def move_centre(self, latents, scores, plain, ties):
+    def move_mean(self, latents, scores, plain, ties):
         chosen = self.elites(scores.tolist(), ties.tolist())
         vectors, weights = latents[chosen].astype(np.float64), scores[chosen]
         if self.config.keep == "candidate":
@@ -44,14 +44,14 @@ class Plain:
         if score > self.best_score:
             self.best, self.best_score, self.best_plain = latent.copy(), score, plain
 
-    def judge(self, centre, score, plain):
-        """Take a centre's own score; whether the search ends with it."""
+    def judge(self, latest, score, plain):
+        """Take a mean's own score; whether the search ends with it."""
         self.scores.append(score)
         self.plain.append(plain)
         if self.config.keep == "last":
-            self.best, self.best_score, self.best_plain = centre.copy(), score, plain
+            self.best, self.best_score, self.best_plain = latest.copy(), score, plain
         else:
-            self.keep_better(centre, score, plain)
+            self.keep_better(latest, score, plain)
         done, window, enough = len(self.scores), self.config.window, self.config.solved_score
         if self.config.stop == "converged" and done >= window:
             is_over = np.std(self.plain[-window:]) <= self.config.tolerance
@@ -107,17 +107,17 @@ def check_whole_run(config, dimensions, score, stream):
         assert run.sigma == pytest.approx(expected_sigma(config, asked))
         latents = run.ask()
         assert (latents.shape, latents.dtype) == ((n + 1, dimensions), np.float32)
-        assert np.array_equal(latents[n], run.centre)
+        assert np.array_equal(latents[n], run.mean)
         scores, plain, ties = score(latents)
         counted = list(range(n + 1))[run.tell(latents, scores, plain, ties)]
         if asked > 1 and oracle.judge(latents[n], scores[n], plain[n]):
             assert run.is_finished
-            assert counted == [n]  # nobody looks at the population around the last centre
+            assert counted == [n]  # nobody looks at the population around the last mean
         else:
             assert not run.is_finished
-            assert counted == list(range(n + (asked > 1)))  # the first centre is no result
-            centre = oracle.move_centre(latents[:n], scores[:n], plain[:n], ties[:n])
-            np.testing.assert_allclose(run.centre, centre, rtol=2e-5, atol=2e-6)
+            assert counted == list(range(n + (asked > 1)))  # the first mean is no result
+            latest = oracle.move_mean(latents[:n], scores[:n], plain[:n], ties[:n])
+            np.testing.assert_allclose(run.mean, latest, rtol=2e-5, atol=2e-6)
         if oracle.best is not None:  # else what a result would be is not said
             assert run.best_score == oracle.best_score
             assert run.best_plain == oracle.best_plain
@@ -149,7 +149,7 @@ def test_the_published_constants_are_followed_too():
 
 
 def test_a_constant_score_stops_after_the_window():
-    # "A centre stuck on a do-nothing program therefore stops after 100 iterations."
+    # "A mean stuck on a do-nothing program therefore stops after 100 iterations."
     def score(latents):
         plain = np.full(len(latents), 0.1)
         return plain, plain, (latents[:, :1] > 0).astype(np.uint8)
@@ -172,8 +172,8 @@ def test_nothing_at_or_below_zero_is_kept():
     assert run.best_score == 0.0
 
 
-def scores_by_centre(config, values):
-    """Run with given centre scores, one after another; how many centres were looked at."""
+def scores_by_mean(config, values):
+    """Run with given scores of means, one after another; how many means were looked at."""
     run = CemRun(config, np.uint64(5), 2)
     run.tell(run.ask(), np.zeros(config.population + 1), np.zeros(config.population + 1), NO_TIES)
     for done, value in enumerate(values, 1):
@@ -189,26 +189,26 @@ NO_TIES = np.zeros((5, 1), np.uint8)
 SOLVED = CemConfig(population=4, stop="solved", keep="last")
 
 
-def test_a_solved_task_stops_once_ten_centres_solved_it():
+def test_a_solved_task_stops_once_ten_means_solved_it():
     # "the mean of the last 10 elite-mean scores and the current one are both >= 1.1": there have
     # to be ten (the published loop says so too), and the current one is among them.
-    assert scores_by_centre(SOLVED, [1.1] * 30) == 10
-    assert scores_by_centre(SOLVED, [0.5] * 7 + [1.1] * 30) == 17
+    assert scores_by_mean(SOLVED, [1.1] * 30) == 10
+    assert scores_by_mean(SOLVED, [0.5] * 7 + [1.1] * 30) == 17
 
 
 def test_the_mean_of_ten_counts_not_each_of_them():
-    assert scores_by_centre(SOLVED, [3.0] + [0.9] * 8 + [1.1] + [0.0] * 5) == 10
+    assert scores_by_mean(SOLVED, [3.0] + [0.9] * 8 + [1.1] + [0.0] * 5) == 10
 
 
 def test_a_task_that_is_solved_now_and_then_goes_on():
-    assert scores_by_centre(SOLVED, [1.1] * 8 + [1.0] + [1.1] * 8 + [1.0] + [1.1] * 8) == 0
+    assert scores_by_mean(SOLVED, [1.1] * 8 + [1.0] + [1.1] * 8 + [1.0] + [1.1] * 8) == 0
 
 
-def test_a_good_mean_with_a_bad_last_centre_goes_on():
-    assert scores_by_centre(SOLVED, [1.5] * 9 + [1.0]) == 0
+def test_a_good_average_with_a_bad_last_mean_goes_on():
+    assert scores_by_mean(SOLVED, [1.5] * 9 + [1.0]) == 0
 
 
-# ---------------------------------------------------------------- sigma, elites, first centres
+# ---------------------------------------------------------------- sigma, elites, first means
 
 
 @pytest.mark.parametrize(
@@ -233,12 +233,12 @@ def test_the_number_of_elites_is_rounded(population, fraction, elites):
     assert CemConfig(population=population, elite_fraction=fraction).elites == elites
 
 
-def test_populations_are_normal_around_the_centre():
+def test_populations_are_normal_around_the_mean():
     run = CemRun(CemConfig(), np.uint64(11), 256)
     drawn = []
     for _ in range(3):
         latents = run.ask()
-        drawn.append((latents[:-1] - run.centre) / run.sigma)
+        drawn.append((latents[:-1] - run.mean) / run.sigma)
         scores = np.linspace(1, 2, 65)
         run.tell(latents, scores, scores, np.zeros((65, 1), np.uint8))
     noise = np.concatenate(drawn).astype(np.float64)
@@ -263,11 +263,11 @@ def test_populations_are_normal_around_the_centre():
         ("paper_ones", 1.0, 0.0),
     ],
 )
-def test_first_centres_are_drawn_as_named(init, mean, spread):
+def test_first_means_are_drawn_as_named(init, mean, spread):
     config = CemConfig(init=init, sigma=0.25)
-    centres = np.array([CemRun(config, np.uint64(seed * 77), 256).centre for seed in range(40)])
-    assert centres.mean() == pytest.approx(mean, abs=1e-7 + 5 * spread / 100)
-    assert centres.std() == pytest.approx(spread, abs=1e-7 + 5 * spread / 140)
+    means = np.array([CemRun(config, np.uint64(seed * 77), 256).mean for seed in range(40)])
+    assert means.mean() == pytest.approx(mean, abs=1e-7 + 5 * spread / 100)
+    assert means.std() == pytest.approx(spread, abs=1e-7 + 5 * spread / 140)
 
 
 def test_the_grid_has_every_combination_once():

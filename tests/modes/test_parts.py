@@ -13,7 +13,7 @@ from pomp.core.errors import ConfigError, DataFileError
 from pomp.core.streams import Purpose
 from pomp.dsl.vocabulary import LEAPS
 from pomp.embedding.space import Embedding
-from pomp.modes.batch import _RANK, Batch
+from pomp.modes.batch import Batch, text_ranks
 from pomp.modes.behaviour import behaviour_vectors
 from pomp.modes.config import SearchConfig
 from pomp.modes.jobs import Job
@@ -71,7 +71,8 @@ def test_a_memo_is_a_dictionary():
 def test_ranks_compare_like_texts():
     ids = pomp.sample_programs(400, 3)
     texts = [" ".join(LEAPS.decode(row.tolist())) for row in ids]
-    by_rank = sorted(range(len(ids)), key=lambda n: _RANK[ids[n]].tobytes())
+    ranks = text_ranks(LEAPS.tokens)
+    by_rank = sorted(range(len(ids)), key=lambda n: ranks[ids[n]].tobytes())
     assert [texts[n] for n in by_rank] == sorted(texts)
 
 

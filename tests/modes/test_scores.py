@@ -42,9 +42,9 @@ def setting_of(name):
     return pomp.find_task(name).configure()
 
 
-def tried(arena, texts, epoch=0, luck=None):
-    trial = Trial(arena, ids_of(texts), np.full(len(texts), epoch, np.int64), luck)
-    Scorer("cpu").try_out([trial])
+def tried(arena, texts, epoch=0, noise=None):
+    trial = Trial(arena, ids_of(texts), np.full(len(texts), epoch, np.int64), noise)
+    Scorer(LEAPS).score([trial])
     return trial
 
 
@@ -52,7 +52,7 @@ def arena_of(name, stream=3, is_alone=False, **score):
     setting, config = setting_of(name), ScoreConfig(**{"starts": 4, **score})
     if is_alone:
         return Arena(setting, config, np.uint64(stream))
-    return Arena(setting, config, np.uint64(stream), ids_of(MODES), LISTS)
+    return Arena(setting, config, np.uint64(stream), MODES, LISTS)
 
 
 def lists_with(place):
@@ -148,7 +148,7 @@ def test_the_exponential_is_taken_of_the_whole_score():
     assert trial.plain_scores() == pytest.approx(expected)
 
 
-# ---------------------------------------------------------------- starts and luck
+# ---------------------------------------------------------------- starts and noise
 
 
 def test_an_epoch_has_its_own_starts_and_a_stream_too():
@@ -165,26 +165,27 @@ def test_an_epoch_has_its_own_starts_and_a_stream_too():
 def test_candidates_meet_the_starts_of_their_epochs():
     arena = arena_of("CleanHouse", is_alone=True)
     trial = Trial(arena, ids_of(TEXTS[:1] * 3), np.array([0, 5, 0]))
-    Scorer("cpu").try_out([trial])
+    Scorer(LEAPS).score([trial])
     for epoch, value in zip((0, 5, 0), trial.returns, strict=True):
         result = pomp.rollout(arena.setting, [TEXTS[0]], arena.starts(epoch))
         assert value == pytest.approx(result.returns.mean())
 
 
-def test_luck_changes_what_happens_and_not_where_it_starts():
-    luck = np.array([1, 2, 1, 3], np.uint64)
+def test_noise_changes_what_happens_and_not_where_it_starts():
+    noise = np.array([1, 2, 1, 3], np.uint64)
     text = [
         "DEF run m( REPEAT R=19 r( WHILE c( frontIsClear c) w( pickMarker move w) turnLeft r) m)"
     ] * 4
-    found = tried(arena_of("InfHarvester"), text, luck=luck).returns
+    found = tried(arena_of("InfHarvester"), text, noise=noise).returns
     assert found[0] == found[2]
     assert len(set(found.tolist())) == 3
     for name in ("CleanHouse", "DoorKey"):  # random starts, nothing random afterwards
-        plain, lucky = tried(arena_of(name), TEXTS[:4]), tried(arena_of(name), TEXTS[:4], luck=luck)
-        assert lucky.returns.tolist() == plain.returns.tolist()
+        plain = tried(arena_of(name), TEXTS[:4])
+        noisy = tried(arena_of(name), TEXTS[:4], noise=noise)
+        assert noisy.returns.tolist() == plain.returns.tolist()
 
 
-def test_without_luck_equal_programs_score_alike():
+def test_without_noise_equal_programs_score_alike():
     arena = arena_of("InfHarvester")
     assert len(set(tried(arena, TEXTS[:1] * 5).returns.tolist())) == 1
     assert (
@@ -202,9 +203,9 @@ def test_a_trial_does_not_depend_on_its_company():
 
     alone, together, reverse = trials(), trials(), trials()
     for trial in alone:
-        Scorer("cpu").try_out([trial])
-    Scorer("cpu").try_out(together)
-    Scorer("cpu").try_out(reverse[::-1])
+        Scorer(LEAPS).score([trial])
+    Scorer(LEAPS).score(together)
+    Scorer(LEAPS).score(reverse[::-1])
     for one, two, three in zip(alone, together, reverse, strict=True):
         assert one.returns.tolist() == two.returns.tolist() == three.returns.tolist()
         assert one.actions.tolist() == two.actions.tolist() == three.actions.tolist()
@@ -287,7 +288,7 @@ def test_runs_are_what_the_procedure_makes_of_them(name, embedding):
         key = RunKey(record.mode, record.run)
         one = ended[key.mode, key.run]
         modes = [job.records[i].program for i in job.modes[: key.mode]]
-        arena = Arena(job.setting, job.config.score, np.uint64(0), ids_of(modes), one.arena.lists)
+        arena = Arena(job.setting, job.config.score, np.uint64(0), modes, one.arena.lists)
         arena.starts = one.arena.starts
         run_again = CemRun(job.proposer_of(key), job.stream_of(key), embedding.latent)
         while not run_again.is_finished:

@@ -220,8 +220,7 @@ def test_a_folder_that_exists_and_another_config_are_refused(tmp_path, capsys, e
 
 def test_an_embedding_of_another_vocabulary_is_refused():
     class Hprl:
-        class model:  # noqa: N801 - stands in for a model
-            vocabulary = HPRL
+        vocabulary = HPRL
 
     with pytest.raises(ConfigError, match="leaps vocabulary, got hprl"):
         Batch([job_of("cem")], Hprl())
@@ -253,16 +252,16 @@ def test_an_error_inside_a_step_is_no_place_to_go_on_from(tmp_path, capsys, monk
     arguments += ["--set", "proposer.candidates=3000"]
     whole = tmp_path / "whole"
     assert call(capsys, *[str(whole) if a == str(folder) else a for a in arguments])[0] == 0
-    try_out, calls = Scorer.try_out, []
+    score, calls = Scorer.score, []
 
     def fail(self, trials):
         calls.append(1)
         if len(calls) == 20:
             raise KeyboardInterrupt
-        try_out(self, trials)
+        score(self, trials)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Scorer, "try_out", fail)
+        patch.setattr(Scorer, "score", fail)
         assert call(capsys, *arguments)[0] == 130
     assert call(capsys, *arguments, "--resume")[0] == 0
     assert files_of(folder) == files_of(whole)
@@ -307,7 +306,7 @@ def test_a_full_disk_loses_nothing(tmp_path, embedding):
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 2000
 
 
-def test_fresh_luck_scores_equal_programs_differently(embedding):
+def test_fresh_noise_scores_equal_programs_differently(embedding):
     job = job_of("annealing", "InfHarvester", **{"score.fresh_draws": True})
     batch = Batch([job], embedding)
     while not batch.is_finished:

@@ -78,7 +78,7 @@ def _measure(
     while not batch.is_finished and (seconds is None or time.perf_counter() - began < seconds):
         batch.step()
         iterations += len(batch.active)
-        show(name, batch.share_done())
+        show(name, batch.progress())
     wall = time.perf_counter() - began
     done = batch.proposed
     return SearchSpeed(name, wall, done, done / wall, iterations, batch.is_finished)

@@ -148,7 +148,7 @@ def advance_search(batch: "Batch", folder: "SearchFolder", stop: Stop, label: st
                 saved = time.monotonic()
             done = sum(len(job.records) for job in batch.jobs)
             rate = batch.proposed / max(now - began, 1e-9)
-            progress.share(done, batch.share_done(), partial(_note_of, batch, rate))
+            progress.share(done, batch.progress(), partial(_note_of, batch, rate))
     finally:
         progress.close()
     folder.save(batch)  # not after an error: a step cut short is no place to go on from

@@ -31,6 +31,7 @@ class Embedding:
     def __init__(self, model: EmbeddingModel, device: str = "cpu", card: Any = None) -> None:
         self.device = torch.device(check_device(device))
         self.model = model.to(self.device).eval()
+        self.vocabulary = model.vocabulary
         self.card: dict[str, Any] = card or {}
         self.decoder = make_decoder(model)
 

@@ -197,14 +197,24 @@ class WorldBatch:
         return self.cells.reshape(-1, self.height, self.width)
 
     @property
+    def markers(self) -> NDArray[np.uint8]:
+        """`[B, H * W]` uint8: how many markers each cell holds; the batch must be on the CPU."""
+        return self.cells & np.uint8(COUNT)
+
+    @property
+    def cell(self) -> NDArray[np.int32]:
+        """`[B]`: the indices of the agents' cells."""
+        return self.pose >> 2
+
+    @property
     def row(self) -> NDArray[np.int32]:
         """`[B]`: the agents' rows."""
-        return (self.pose >> 2) // self.width
+        return self.cell // self.width
 
     @property
     def col(self) -> NDArray[np.int32]:
         """`[B]`: the agents' columns."""
-        return (self.pose >> 2) % self.width
+        return self.cell % self.width
 
     @property
     def facing(self) -> NDArray[np.int32]:

@@ -8,6 +8,15 @@ advances any number of jobs together:
     while not batch.is_finished:
         batch.step()
     batch.jobs[0].result()
+
+Arrays of N candidates that are scored together have the same names throughout:
+
+- `ids` `[N, L]` uint8: their programs as token ids, `DEF` first, padded;
+- `latents` `[N, Z]` float32: where they are in the embedding;
+- `asked` `[N, Z]` float32 or `[N, L]` uint8: what a run proposed, latents or programs;
+- `scores` `[N]` float64: return and bonus, times the diversity multiplier;
+- `plain` `[N]` float64: the scores without the diversity multiplier;
+- `ties` `[N, L]` uint8: rows that decide between equal scores, the later in order first.
 """
 
 import importlib

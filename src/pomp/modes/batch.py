@@ -2,6 +2,9 @@
 
 A run's result does not depend on what it is batched with: its draws come from its own stream, a
 latent decodes to the same program in any batch, and episodes share nothing.
+
+Programs are in the vocabulary of the batch's embedding; V is the width of the vectors they are
+compared by, latents or effects.
 """
 
 from collections.abc import Sequence
@@ -14,7 +17,6 @@ from numpy.typing import NDArray
 from pomp.core.compiling import launch, thread_count
 from pomp.core.errors import ConfigError
 from pomp.core.streams import branch
-from pomp.dsl.vocabulary import LEAPS
 from pomp.embedding.space import Embedding
 from pomp.modes.beam import BeamRun
 from pomp.modes.behaviour import behaviour_vectors
@@ -25,16 +27,29 @@ from pomp.modes.jobs import Job, RunKey, RunRecord
 from pomp.modes.memo import Memo
 from pomp.modes.scoring import Arena, Scorer, Trial, diversity
 
-TRACED_RUNS, TRACED_EVERY = 3, 5
-"""Of the first mode, these runs keep their centre every so many iterations, for a picture."""
-
-_ORDER = {token: place for place, token in enumerate(sorted(LEAPS.tokens[:-1]), 1)}
-_RANK = np.array([_ORDER.get(token, 0) for token in LEAPS.tokens], np.uint8)
-"""Ids as the order of their texts, padding first: rows of ranks compare like the programs' texts,
-because a blank comes before every sign a token may go on with."""
+VOCABULARY = "leaps"
+"""The vocabulary that modes are searched in; machines and files hold its programs."""
+PLOTTED_RUNS, PLOTTED_EVERY = 3, 5
+"""Of the first mode, these runs keep their mean every so many iterations, for a plot."""
 
 
-class Run(Protocol):
+def text_ranks(tokens: Sequence[str]) -> NDArray[np.uint8]:
+    """Rank token ids by their texts, padding first.
+
+    Rows of ranks compare like the programs' texts, because a blank comes before every sign that a
+    token may go on with.
+
+    Args:
+        tokens: the vocabulary's tokens in the order of their ids, padding last.
+
+    Returns:
+        `[len(tokens)]` uint8, the rank of each id.
+    """
+    order = {token: place for place, token in enumerate(sorted(tokens[:-1]), 1)}
+    return np.array([order.get(token, 0) for token in tokens], np.uint8)
+
+
+class SearchRun(Protocol):
     """What proposes candidates: `CemRun`, `BeamRun` or `ClimbRun`."""
 
     iteration: int
@@ -45,25 +60,25 @@ class Run(Protocol):
 
     @property
     def proposals(self) -> int:
-        """Rows of `ask` that are candidates; what is behind them is scored, but not counted."""
+        """How many rows of `ask` are candidates; rows behind them are scored, but not counted."""
 
     @property
-    def share(self) -> float:
-        """How much of its candidates is spent, from 0 to 1."""
+    def progress(self) -> float:
+        """How much of its budget is used up, from 0 to 1."""
 
     def ask(self) -> NDArray[Any]:
-        """Latents or token ids, a row for each candidate."""
+        """Propose candidates: `[N, Z]` float32 latents or `[N, L]` uint8 token ids."""
 
     def tell(
         self, asked: Any, scores: NDArray[np.float64], plain: NDArray[np.float64], ties: Any
     ) -> slice:
-        """Take their scores; returns the rows that counted."""
+        """Take the scores of what was asked for; return the rows that counted."""
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
-        """What it must remember to go on."""
+        """Return the arrays and plain values a checkpoint needs to go on from here."""
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
-        """Go on where `to_arrays` was called."""
+        """Go on from what `to_arrays` returned."""
 
 
 _RUNS: dict[type, Any] = {CemConfig: CemRun, BeamConfig: BeamRun, ClimbConfig: ClimbRun}
@@ -71,22 +86,35 @@ _RUNS: dict[type, Any] = {CemConfig: CemRun, BeamConfig: BeamRun, ClimbConfig: C
 
 @dataclass
 class ActiveRun:
-    """A run in progress, with what its job needs to know about it."""
+    """A run in progress, with what its job needs to know about it.
+
+    Attributes:
+        job: the job it belongs to.
+        key: which of the job's runs it is.
+        run: what proposes candidates.
+        arena: where they are scored.
+        others: `[M, V]` float32, the vectors they should differ from.
+        candidates: how many programs it has proposed.
+        executions: how many times programs were executed for it.
+        actions: how many actions these executions performed.
+        best_return: the mean return of its best; 0 if that is no program.
+        curve: (candidates, executions, best return) whenever a better one was found.
+        trajectory: `[Z]` float32 for every few iterations, the mean, if it is kept for a plot.
+        multipliers: diversity multipliers of programs that had to be encoded or executed for them.
+    """
 
     job: Job
     key: RunKey
-    run: Run
+    run: SearchRun
     arena: Arena
     others: NDArray[np.float32]
     candidates: int = 0
     executions: int = 0
     actions: int = 0
-    value: float = 0.0
-    """The return of the best; 0 for what is no program."""
+    best_return: float = 0.0
     curve: list[tuple[int, int, float]] = field(default_factory=list)
-    trace: list[NDArray[np.float32]] = field(default_factory=list)
+    trajectory: list[NDArray[np.float32]] = field(default_factory=list)
     multipliers: Memo | None = None
-    """Of programs, where they have to be encoded or executed to know them."""
 
     @property
     def is_latent(self) -> bool:
@@ -94,34 +122,47 @@ class ActiveRun:
         return not isinstance(self.run, ClimbRun)
 
     @property
-    def is_traced(self) -> bool:
-        """Whether its centres are kept for a picture."""
-        return isinstance(self.run, CemRun) and self.key < RunKey(0, TRACED_RUNS)
+    def is_plotted(self) -> bool:
+        """Whether its means are kept for a plot."""
+        return isinstance(self.run, CemRun) and self.key < RunKey(0, PLOTTED_RUNS)
 
     def trial(self, ids: NDArray[np.uint8]) -> Trial:
-        """The candidates as they are tried; a centre meets the starts of its own iteration."""
+        """Prepare what was proposed for scoring; a mean meets the starts of its own iteration."""
         config = self.arena.config
         epochs = np.full(len(ids), self._epoch(self.run.iteration), np.int64)
         if isinstance(self.run, CemRun) and self.run.iteration > 1:
             epochs[-1] = self._epoch(self.run.iteration - 1)
-        luck = None
+        noise = None
         if config.fresh_draws:
-            here = branch(np.atleast_1d(self.job.luck_of(self.key)), self.run.iteration)
-            luck = branch(here, np.arange(len(ids)))
-        return Trial(self.arena, ids, epochs, luck)
+            here = branch(np.atleast_1d(self.job.noise_of(self.key)), self.run.iteration)
+            noise = branch(here, np.arange(len(ids)))
+        return Trial(self.arena, ids, epochs, noise)
 
     def _epoch(self, iteration: int) -> int:
         redraw = self.arena.config.redraw
         return (iteration - 1) // redraw if redraw else 0
 
-    def tell(self, asked: Any, trial: Trial, multipliers: NDArray[np.float64]) -> None:
-        """Pass the scores on and add up what they cost."""
+    def tell(
+        self,
+        asked: NDArray[Any],
+        trial: Trial,
+        multipliers: NDArray[np.float64],
+        ties: NDArray[np.uint8],
+    ) -> None:
+        """Pass the scores on and add up what they cost.
+
+        Args:
+            asked: `[N, Z]` float32 or `[N, L]` uint8, what the run proposed.
+            trial: the same candidates, scored.
+            multipliers: `[N]` float64, their diversity multipliers.
+            ties: `[N, L]` uint8, what decides between equal scores.
+        """
         plain = trial.plain_scores()
         before = self.run.best
-        counted = self.run.tell(asked, plain * multipliers, plain, _RANK[trial.ids])
+        counted = self.run.tell(asked, plain * multipliers, plain, ties)
         if self.run.best is not before:
             row = int(np.flatnonzero((asked == self.run.best).all(axis=1))[0])
-            self.value = float(trial.returns[row])
+            self.best_return = float(trial.returns[row])
         returns = trial.returns[counted][trial.valid[counted]]
         last = min(counted.stop, self.run.proposals)
         self.candidates += max(last - counted.start, 0)
@@ -130,16 +171,18 @@ class ActiveRun:
         best = float(returns.max(initial=-np.inf))
         if np.isfinite(best) and (not self.curve or best > self.curve[-1][2]):
             self.curve.append((self.candidates, self.executions, best))
-        if self.is_traced and (self.run.iteration - 2) % TRACED_EVERY == 0:
-            self.trace.append(asked[-1])
+        if self.is_plotted and (self.run.iteration - 2) % PLOTTED_EVERY == 0:
+            self.trajectory.append(asked[-1])
 
 
 class Batch:
     """Jobs that advance together until all of them are finished.
 
     Attributes:
-        jobs: all of them.
-        active: runs in progress.
+        jobs: all jobs.
+        embedding: decodes latents and encodes programs.
+        active: the runs in progress.
+        proposed: how many candidates this object has proposed.
     """
 
     def __init__(
@@ -149,7 +192,7 @@ class Batch:
 
         Args:
             jobs: of any tasks and methods, with one embedding.
-            embedding: the one they name, if it is at hand; None: it is loaded.
+            embedding: the one they name, if it is loaded already.
             device: where programs are decoded and executed.
         """
         names = sorted({job.config.embedding for job in jobs})
@@ -160,31 +203,32 @@ class Batch:
         self.jobs, self.embedding = list(jobs), embedding
         self.active: list[ActiveRun] = []
         self.proposed = 0
-        """Candidates since this object was made."""
-        self._scorer = Scorer(device)
-        self._may_start = list(jobs)  # those a run of which has ended, or none begun
-        if embedding.model.vocabulary is not LEAPS:
-            name = embedding.model.vocabulary.name
-            raise ConfigError(f"search needs an embedding of the leaps vocabulary, got {name}")
+        self._vocabulary = embedding.vocabulary
+        self._ranks = text_ranks(self._vocabulary.tokens)
+        self._scorer = Scorer(self._vocabulary, device)
+        self._may_start = list(jobs)  # jobs of which no run has begun, or one has just ended
+        if (name := self._vocabulary.name) != VOCABULARY:
+            what = f"an embedding of the {VOCABULARY} vocabulary"
+            raise ConfigError(f"search needs {what}, got {name}")
 
     @property
     def is_finished(self) -> bool:
-        """Nothing is left to do."""
+        """Whether all jobs are finished."""
         return all(job.is_finished for job in self.jobs)
 
-    def share_done(self) -> float:
-        """Which share of the work is done, if runs last as long as those that have ended."""
+    def progress(self) -> float:
+        """Estimate the share of the work done, if runs last as long as those that have ended."""
         ended = [record.iterations for job in self.jobs for record in job.records]
         total = sum(job.total_runs for job in self.jobs)
         typical = sum(ended) / len(ended) if ended else 0.0
         shares = [
-            min(one.run.iteration / typical, 1.0) if typical else one.run.share
+            min(one.run.iteration / typical, 1.0) if typical else one.run.progress
             for one in self.active
         ]
         return (len(ended) + sum(shares)) / total if total else 1.0
 
     def best(self) -> tuple[str, int, float, str] | None:
-        """Task, mode, score and text of the best program in the jobs that are not finished."""
+        """Return task, mode, score and text of the best program of jobs that are not finished."""
         going = [job for job in self.jobs if not job.is_finished]
         found = [
             (record.score, job.setting.task.name, record.mode, record.program)
@@ -194,19 +238,20 @@ class Batch:
         best = max(found, default=None)
         run = max(self.active, key=lambda one: one.run.best_plain, default=None)
         if run is not None and run.run.best_plain > (best[0] if best else -np.inf):
-            text = _text_of(self.best_ids([run])[0])
+            text = self._text_of(self.best_ids([run])[0])
             best = (run.run.best_plain, run.job.setting.task.name, run.key.mode, text)
         return (best[1], best[2], best[0], best[3]) if best else None
 
     def step(self) -> list[ActiveRun]:
-        """One iteration of every run; returns those that ended with it."""
+        """Do one iteration of every run; return the runs that ended with it."""
         self._start_runs()
         asked = self._ask()
         ids = self._decode(asked)
         trials = [one.trial(rows) for one, rows in zip(self.active, ids, strict=True)]
-        self._scorer.try_out(trials)
+        self._scorer.score(trials)
         for one, proposed, trial in zip(self.active, asked, trials, strict=True):
-            one.tell(proposed, trial, self._multipliers(one, proposed))
+            ties = self._ranks[trial.ids]
+            one.tell(proposed, trial, self._multipliers(one, proposed), ties)
             self.proposed += one.run.proposals
         ended = [one for one in self.active if one.run.is_finished]
         self.active = [one for one in self.active if not one.run.is_finished]
@@ -221,12 +266,13 @@ class Batch:
         self._may_start = []
 
     def make_run(self, job: Job, key: RunKey) -> ActiveRun:
-        """A run before its first iteration."""
+        """Make a run that has not begun its first iteration."""
         proposer = job.proposer_of(key)
         run = _RUNS[type(proposer)](proposer, job.stream_of(key), self.embedding.latent)
         return ActiveRun(job, key, run, job.arena_of(key), job.others_of(key))
 
     def _ask(self) -> list[NDArray[Any]]:
+        """Ask every run, in threads; return `[N, Z]` latents or `[N, L]` token ids of each."""
         asked: list[Any] = [None] * len(self.active)
         parts = min(thread_count(), len(self.active))
 
@@ -239,7 +285,7 @@ class Batch:
         return asked
 
     def _decode(self, asked: list[NDArray[Any]]) -> list[NDArray[np.uint8]]:
-        """The ids of what was asked for, latents decoded all at once."""
+        """Return the token ids, `[N, L]` uint8 for each run; latents are decoded all at once."""
         latents = [rows for one, rows in zip(self.active, asked, strict=True) if one.is_latent]
         decoded = iter(np.empty((0, 1), np.uint8))
         if latents:
@@ -251,7 +297,10 @@ class Batch:
         ]
 
     def _multipliers(self, one: ActiveRun, asked: NDArray[Any]) -> NDArray[np.float64]:
-        """The diversity of what a run asked for; programs' is found out once and remembered."""
+        """Return the diversity multipliers of what a run asked for, `[N]` float64.
+
+        Programs have to be encoded or executed for it, so theirs are remembered.
+        """
         temperature = one.arena.config.temperature
         if one.is_latent or not len(one.others):
             return diversity(asked, one.others, temperature)
@@ -266,19 +315,20 @@ class Batch:
         return one.multipliers.read(entries)[0]
 
     def _vectors(self, one: ActiveRun, ids: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """What programs are compared by."""
+        """Return the `[N, V]` float32 vectors programs are compared by."""
         if one.job.config.mode.vector == "behaviour":
             cap = one.arena.config.cap
             return behaviour_vectors(one.arena.setting, ids, one.arena.starts(0), cap)
         return self.embedding.encode(ids)
 
     def best_ids(self, runs: list[ActiveRun]) -> list[NDArray[np.uint8]]:
-        """The best programs of runs so far."""
+        """Return the token ids of the runs' best programs so far, `[L]` uint8 each."""
         latents = [one.run.best for one in runs if one.is_latent]
         decoded = iter(self.embedding.decode(np.stack(latents)) if latents else ())
         return [next(decoded) if one.is_latent else one.run.best for one in runs]
 
     def _finish(self, one: ActiveRun, ids: NDArray[np.uint8]) -> None:
+        """Give the job of a run that has ended its result, the program `ids` `[L]`."""
         if one.is_latent:
             vector = latent = one.run.best
         else:
@@ -287,21 +337,21 @@ class Batch:
         record = RunRecord(
             mode=one.key.mode,
             run=one.key.run,
-            program=_text_of(ids),
+            program=self._text_of(ids),
             score=one.run.best_plain,
             diversified=one.run.best_score,
-            value=one.value,
+            mean_return=one.best_return,
             iterations=one.run.iteration - 1,
             candidates=one.candidates,
             executions=one.executions,
             actions=one.actions,
             curve=one.curve,
         )
-        if one.trace:
-            one.job.traces[one.key] = np.stack(one.trace).astype(np.float16)
+        if one.trajectory:
+            one.job.trajectories[one.key] = np.stack(one.trajectory).astype(np.float16)
         one.job.finish(record, np.asarray(vector, np.float32), np.asarray(latent, np.float32))
         self._may_start.append(one.job)
 
-
-def _text_of(ids: NDArray[np.uint8]) -> str:
-    return " ".join(LEAPS.decode(ids.tolist()))
+    def _text_of(self, ids: NDArray[np.uint8]) -> str:
+        """Return the text of a program, `ids` `[L]`."""
+        return " ".join(self._vocabulary.decode(ids.tolist()))

@@ -1,4 +1,4 @@
-"""Cross-entropy beam search, as ask and tell: the elites themselves are varied, not their mean."""
+"""Cross-entropy beam search, as ask and tell: the next population is drawn around the elites."""
 
 from typing import Any
 
@@ -13,18 +13,22 @@ _NOISE, _PARENTS = range(2)  # what an iteration draws
 
 
 class BeamRun:
-    """One search with restarts, until its candidates are spent or the task is solved.
+    """One search with restarts, until its budget of candidates is used up or the task is solved.
 
     Attributes:
-        iteration: the population that is asked for next, from 1.
-        is_finished: no more is asked for.
+        iteration: the number of the population that is asked for next, from 1.
+        is_finished: whether the search is over.
+        evaluated: how many candidates have been scored.
         best: `[Z]` float32, the best candidate so far.
-        best_score: its score, and `best_plain` the same without diversity.
+        best_score: its score with the diversity multiplier.
+        best_plain: its score without the diversity multiplier.
+        elites: `[E, Z]` float32, the best of the last population; empty before a fresh start.
     """
 
     def __init__(self, config: BeamConfig, stream: np.uint64, dimensions: int) -> None:
+        """Begin a search from its settings, its random stream and the latent's width Z."""
         self.config, self.stream = config, np.atleast_1d(stream)
-        self.iteration, self.is_finished, self.spent = 1, False, 0
+        self.iteration, self.is_finished, self.evaluated = 1, False, 0
         self.best = np.zeros(dimensions, np.float32)
         self.best_score = self.best_plain = -np.inf
         self.elites = np.empty((0, dimensions), np.float32)
@@ -32,16 +36,16 @@ class BeamRun:
 
     @property
     def proposals(self) -> int:
-        """Rows of `ask` that are candidates: all of them."""
+        """How many rows of `ask` are candidates: all of them."""
         return self.config.population
 
     @property
-    def share(self) -> float:
-        """How much of its candidates is spent, from 0 to 1."""
-        return self.spent / self.config.candidates
+    def progress(self) -> float:
+        """How much of the budget of candidates is used up, from 0 to 1."""
+        return self.evaluated / self.config.candidates
 
     def ask(self) -> NDArray[np.float32]:
-        """`[n, Z]`: the neighbours of random elites, or a fresh start."""
+        """Propose `[N, Z]` float32 latents: neighbours of random elites, or a fresh start."""
         n = self.config.population
         here = branch(self.stream, self.iteration)
         noise = draw_normal(branch(branch(here, _NOISE), np.arange(n)), len(self.best))
@@ -58,8 +62,12 @@ class BeamRun:
         plain: NDArray[np.float64],
         ties: NDArray[np.uint8],
     ) -> slice:
-        """Take the scores of what was asked for; returns the rows that counted."""
-        counted = min(len(latents), self.config.candidates - self.spent)
+        """Take the scores of what was asked for.
+
+        Returns:
+            The rows that are within the budget of candidates.
+        """
+        counted = min(len(latents), self.config.candidates - self.evaluated)
         scores = scores[:counted]
         order = np.argsort(-scores, kind="stable")[: self.config.elites]
         top = int(order[0])
@@ -75,21 +83,21 @@ class BeamRun:
         if self.failures >= self.config.patience:
             self.elites = self.elites[:0]
             self.elite_mean, self.failures = -np.inf, 0
-        self.spent += counted
+        self.evaluated += counted
         is_solved = self.best_plain >= self.config.solved_score
-        self.is_finished = is_solved or self.spent >= self.config.candidates
+        self.is_finished = is_solved or self.evaluated >= self.config.candidates
         self.iteration += 1
         return slice(0, counted)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
-        """What a run must remember to go on."""
-        names = ("iteration", "best_score", "best_plain", "elite_mean", "failures", "spent")
+        """Return the arrays and plain values a checkpoint needs to go on from here."""
+        names = ("iteration", "best_score", "best_plain", "elite_mean", "failures", "evaluated")
         return {"best": self.best, "elites": self.elites}, {
             name: getattr(self, name) for name in names
         }
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
-        """Go on where `to_arrays` was called."""
+        """Go on from what `to_arrays` returned."""
         self.best, self.elites = arrays["best"], arrays["elites"]
         for name, value in values.items():
             setattr(self, name, value)

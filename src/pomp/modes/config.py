@@ -16,8 +16,8 @@ Init = Literal[
 Reduce = Literal["weighted_mean", "mean"]
 Keep = Literal["best", "last", "candidate"]
 Stop = Literal["converged", "solved", "never"]
-Rule = Literal["climb", "anneal"]
-Moves = Literal["subtree", "rich"]
+Acceptance = Literal["climb", "anneal"]
+Mutations = Literal["subtree", "rich"]
 Diversity = Literal["none", "runs", "modes", "modes+runs"]
 Vector = Literal["latent", "behaviour"]
 LeastList = Literal["ten", "square"]
@@ -40,32 +40,32 @@ class CemConfig:
     population: int = 64
     """Candidates of an iteration."""
     elite_fraction: float = 0.05
-    """Share of the population that makes the next centre; at least one candidate."""
+    """Share of the population that makes the next mean; at least one candidate."""
     sigma: float = 0.5
     """Standard deviation of the first population."""
     final_sigma: float = 0.1
-    """What sigma falls to, exponentially, if it decays."""
+    """What sigma decays to, exponentially, if it decays."""
     decay: bool = True
-    """Whether sigma falls; else it stays."""
+    """Whether sigma decays; else it is constant."""
     decay_iterations: int = 500
-    """Iterations it falls for."""
+    """Iterations that sigma decays for."""
     iterations: int = 1000
     """Iterations at most."""
     init: Init = "normal"
-    """The first centre: normal N(0, I), tiny_normal N(0, 0.01 I), ones 0.01 everywhere; the paper
+    """The first mean: normal N(0, I), tiny_normal N(0, 0.01 I), ones 0.01 everywhere; the paper
     writes N(0, sigma), N(0, 0.1 sigma) and N(1, 0): paper_normal, paper_tiny_normal, paper_ones."""
     reduce: Reduce = "weighted_mean"
-    """How elites make a centre. Paper: mean; the published code weighs by score."""
+    """How elites make the next mean. Paper: mean; the published code weights them by score."""
     keep: Keep = "best"
-    """The result: best centre so far, last centre (LEAPS), or best of all, candidates included.
-    Paper: silent."""
+    """The result: the best mean so far, the last mean (LEAPS), or the best of all vectors,
+    candidates included. Paper: silent."""
     stop: Stop = "converged"
-    """converged: the last `window` centres scored alike. solved: the last ten and this one reach
-    `solved_score` (LEAPS). never: all iterations. Paper: silent."""
+    """converged: the last `window` means scored alike. solved: the last ten means on average and
+    the last one reach `solved_score` (LEAPS). never: all iterations are done. Paper: silent."""
     window: int = 100
-    """Centres that are compared."""
+    """Means whose scores are compared."""
     tolerance: float = 1e-3
-    """Standard deviation of their scores, without diversity, up to which they are alike."""
+    """Standard deviation of their scores, without diversity, up to which they count as alike."""
     solved_score: float = 1.1
     """The score of a solved task, bonus included."""
 
@@ -82,31 +82,31 @@ class CemConfig:
 
     @property
     def elites(self) -> int:
-        """Candidates that make the next centre."""
+        """How many candidates make the next mean."""
         return max(1, round(self.population * self.elite_fraction))
 
     @property
     def rows(self) -> int:
-        """Candidates scored at once: a population and the centre before it."""
+        """How many vectors are scored at once: a population and the mean it is drawn around."""
         return self.population + 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BeamConfig:
-    """Cross-entropy beam search: elites are kept, not averaged."""
+    """Cross-entropy beam search: the next population is drawn around each elite, not their mean."""
 
     population: int = 64
     """Candidates of an iteration."""
     elite_fraction: float = 0.25
-    """Share of the population that stays; at least one candidate."""
+    """Share of the population that is kept; at least one candidate."""
     sigma: float = 0.25
     """Standard deviation around an elite."""
     patience: int = 5
     """Iterations without a better mean of the elites before a new start from N(0, I)."""
     candidates: int = 1_000_000
-    """Programs to look at."""
+    """Budget: how many candidates are scored at most."""
     solved_score: float = 1.1
-    """Stop here, bonus included."""
+    """The score, bonus included, at which the search stops."""
 
     def __post_init__(self) -> None:
         check_ranges(self, population=(1, 100_000), patience=(1, MOST), candidates=(1, MOST))
@@ -115,30 +115,31 @@ class BeamConfig:
 
     @property
     def elites(self) -> int:
-        """Candidates that stay."""
+        """How many candidates are kept."""
         return max(1, round(self.population * self.elite_fraction))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClimbConfig:
-    """Local search in program space: chains that each change their program step by step."""
+    """Local search in program space: chains that each mutate their program step by step."""
 
     chains: int = 64
-    """Programs that are changed side by side, each one in every iteration."""
-    rule: Rule = "climb"
-    """climb: only what is strictly better is taken, and a chain starts over after `neighbours`
-    failures. anneal: worse is taken too, less and less, and a chain starts over at its end."""
-    moves: Moves = "subtree"
+    """Programs that are mutated side by side, each one in every iteration."""
+    acceptance: Acceptance = "climb"
+    """climb: only strictly better mutations are accepted, and a chain starts over after
+    `neighbours` failures. anneal: worse ones are accepted too, less and less often, and a chain
+    starts over at its end."""
+    mutations: Mutations = "subtree"
     """subtree: a part is replaced by a random one. rich: also insert, delete, wrap, unwrap, copy,
     move, swap, exchange a token, turn IF into IFELSE and back."""
     neighbours: int = 250
-    """climb: changes tried before a new start."""
-    hot: float = 0.05
+    """climb: mutations tried before a chain starts over."""
+    initial_temperature: float = 0.05
     """anneal: the first temperature, in units of the score."""
-    cold: float = 0.0005
+    final_temperature: float = 0.0005
     """anneal: the last temperature."""
-    length: int = 2000
-    """anneal: steps from hot to cold of the shortest chains; others take 2, 4 or 8 times that."""
+    chain_length: int = 2000
+    """anneal: mutations of the shortest chains; others take 2, 4 or 8 times as many."""
     max_tokens: int = 45
     """Longest program, `DEF` included."""
     max_depth: int = 4
@@ -146,18 +147,20 @@ class ClimbConfig:
     max_body: int = 6
     """Most statements in one body."""
     candidates: int = 1_000_000
-    """Programs to look at."""
+    """Budget: how many candidates are scored at most."""
     solved_score: float = 1.1
-    """Stop here, bonus included."""
+    """The score, bonus included, at which the search stops."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, chains=(1, 1_000_000), neighbours=(1, MOST), length=(1, MOST))
-        check_ranges(self, hot=(0.0, 1e6), cold=(0.0, 1e6), solved_score=(-1e6, 1e6))
+        final = self.final_temperature
+        check_ranges(self, chains=(1, 1_000_000), neighbours=(1, MOST), chain_length=(1, MOST))
+        check_ranges(self, initial_temperature=(0.0, 1e6), final_temperature=(0.0, 1e6))
         check_ranges(self, max_tokens=(5, 120), max_depth=(1, 30), max_body=(1, 100))
-        check_ranges(self, candidates=(1, MOST))
-        check_choices(self, rule=Rule, moves=Moves)
-        if self.rule == "anneal" and not 0 < self.cold <= self.hot:
-            raise ConfigError(f"cold must be above 0 and not above hot, got {self.cold}")
+        check_ranges(self, candidates=(1, MOST), solved_score=(-1e6, 1e6))
+        check_choices(self, acceptance=Acceptance, mutations=Mutations)
+        if self.acceptance == "anneal" and not 0 < final <= self.initial_temperature:
+            expected = "above 0 and not above initial_temperature"
+            raise ConfigError(f"final_temperature must be {expected}, got {final}")
 
 
 Proposer = CemConfig | BeamConfig | ClimbConfig
@@ -165,7 +168,7 @@ Proposer = CemConfig | BeamConfig | ClimbConfig
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoreConfig:
-    """What a candidate is worth."""
+    """How candidates are scored."""
 
     starts: int = 10
     """Start states every candidate is tried on; 1 where all episodes of a program are the same."""
@@ -173,17 +176,19 @@ class ScoreConfig:
     """Draw new start states every so many iterations (LEAPS: 100); 0: never."""
     fresh_draws: bool = False
     """Draw what happens inside an episode anew for every candidate and iteration, as the published
-    code does. Else a start has its own luck, and equal programs score alike. Paper: silent."""
+    code does. Else every start state has its own random stream, and equal programs score alike.
+    Paper: silent."""
     bonus: float = 0.1
-    """Added to the return of a program that is one."""
+    """Added to the return of a valid program."""
     invalid: float = -1.0
-    """The score of what is no program (LEAPS: 0.01)."""
+    """The score of token ids that are no program (LEAPS: 0.01)."""
     discount: float = 1.0
-    """Per action. Paper: the formula has one, without a number; the published code has none."""
+    """Discount per action. Paper: the formula has one, without a number; the published code has
+    none."""
     exponential: bool = False
     """Take exp(score) before diversity; off in every published setting."""
     temperature: float = 1.0
-    """Of the diversity multiplier: sigmoid(-temperature * largest cosine)."""
+    """Temperature of the diversity multiplier, sigmoid(-temperature * largest cosine)."""
     cap: str = "calls220"
     """How long one execution may last. Paper: actions200; the published code counts 220 calls."""
     rounds: int = 1
@@ -215,7 +220,7 @@ class ModeConfig:
     """What a candidate should differ from: results of earlier runs, modes already chosen, or both.
     Paper: modes in the procedure, runs in the text; the published code uses both."""
     vector: Vector = "latent"
-    """What is compared: latents (programs from elsewhere are encoded), or what programs do."""
+    """What is compared: latents (programs from elsewhere are encoded), or the programs' effects."""
     lists: bool = False
     """Run candidates in random lists with the modes already chosen (compatibility)."""
     least_list: LeastList = "ten"
@@ -223,8 +228,8 @@ class ModeConfig:
     choose: Choose = "each"
     """each: the best run of every mode. top: the best runs of one round are the modes."""
     select: Select = "undiversified"
-    """The best of a mode's runs by its score alone, or with the multiplier against the modes
-    (paper)."""
+    """Whether the best of a mode's runs is chosen by its score alone, or by its score with the
+    diversity multiplier against the modes before (paper)."""
 
     def __post_init__(self) -> None:
         check_ranges(self, modes=(1, 12 if self.lists else 100), runs=(1, 10_000))
@@ -236,7 +241,7 @@ class ModeConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchConfig:
-    """A whole search: what proposes candidates, what they are worth, how modes come of it."""
+    """A whole search: what proposes candidates, how they are scored, how modes are chosen."""
 
     method: str = "cem"
     """The name it goes by."""

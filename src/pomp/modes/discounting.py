@@ -1,4 +1,4 @@
-"""Discounted returns: slow, because every action's reward is written down and weighed."""
+"""Discounted returns: slow, because every action's reward is recorded first."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ _LANES_AT_ONCE = 256
 def run_discounted(
     launch: Launch, discount: float
 ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Discounted returns and actions of a launch, `[Q, span]`; always on the CPU."""
+    """Run a launch on the CPU; return discounted returns and actions, each `[units, span]`."""
     units, worlds = launch.units, launch.worlds.to("cpu")
     unit = np.repeat(np.arange(len(units)), units.span)
     world = units.table[unit, 2] + np.tile(np.arange(units.span), len(units))
@@ -22,13 +22,13 @@ def run_discounted(
     returns, actions = np.empty(units.lanes), np.empty(units.lanes, np.int32)
     for first in range(0, units.lanes, _LANES_AT_ONCE):
         lanes = slice(first, first + _LANES_AT_ONCE)
-        trace = record(
+        recording = record(
             launch.setting, launch.code, worlds.take(world[lanes]),
             lists=rows[lanes], paired=True, cap=launch.cap,
         ).arrays  # fmt: skip
-        length, steps = trace.length, np.arange(trace.reward.shape[1])
+        length, steps = recording.length, np.arange(recording.reward.shape[1])
         weights = np.where(steps < length[:, None], discount**steps, 0.0)
-        returns[lanes] = np.where(weights > 0, trace.reward * weights, 0.0).sum(axis=1)
+        returns[lanes] = np.where(weights > 0, recording.reward * weights, 0.0).sum(axis=1)
         actions[lanes] = length
     shape = (len(units), units.span)
     return returns.reshape(shape), actions.reshape(shape)

@@ -1,4 +1,4 @@
-"""One search of a task with one seed: which runs it consists of, and which modes come of them."""
+"""One search of a task with one seed: which runs it consists of, and which modes it chooses."""
 
 import zlib
 from dataclasses import asdict, dataclass, field
@@ -10,16 +10,15 @@ from numpy.typing import NDArray
 from pomp.core.configs import changed
 from pomp.core.errors import ConfigError
 from pomp.core.streams import Purpose, branch, open_streams
-from pomp.dsl.vocabulary import LEAPS
 from pomp.modes.config import ModeConfig, Proposer, SearchConfig
 from pomp.modes.lists import ONE_EXECUTION, draw_lists, least_length
 from pomp.modes.methods import leaps_grid
 from pomp.modes.scoring import Arena, diversity
 from pomp.tasks.task import Setting
 
-_STARTS, _LISTS, _RUNS, _LUCK = range(4)  # what a job draws
+_STARTS, _LISTS, _RUNS, _NOISE = range(4)  # what a job draws
 GRID_RUNS = len(leaps_grid())
-_SPENT = ("candidates", "executions", "actions")
+_COSTS = ("candidates", "executions", "actions")
 
 
 @dataclass(frozen=True, order=True)
@@ -35,16 +34,16 @@ class RunRecord:
     """What a finished run found.
 
     Attributes:
-        mode: for which mode it searched.
+        mode: which mode it searched for.
         run: its number among that mode's runs.
-        program: the text of what it found.
-        score: return and bonus.
-        diversified: the score times the diversity of the program, when it was scored.
-        value: the return alone, per program of a list.
-        iterations: how many it took.
-        candidates: programs proposed, `executions` of them, `actions` they performed.
-        executions: see `candidates`.
-        actions: see `candidates`.
+        program: the text of the program it found.
+        score: the program's mean return and bonus.
+        diversified: the score times the program's diversity multiplier when it was scored.
+        mean_return: the return alone, per program of a list; 0 if the text is no program.
+        iterations: how many iterations it took.
+        candidates: how many programs it proposed.
+        executions: how many times programs were executed for it.
+        actions: how many actions these executions performed.
         curve: (candidates, executions, best return) whenever a better one was found.
     """
 
@@ -53,7 +52,7 @@ class RunRecord:
     program: str
     score: float
     diversified: float
-    value: float
+    mean_return: float
     iterations: int
     candidates: int
     executions: int
@@ -61,17 +60,17 @@ class RunRecord:
     curve: list[tuple[int, int, float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Its line in metrics.jsonl."""
+        """Return its line of metrics.jsonl."""
         line = asdict(self)
-        line["return"] = line.pop("value")
+        line["return"] = line.pop("mean_return")
         return line
 
     @classmethod
     def from_json(cls, line: dict[str, Any]) -> "RunRecord":
-        """Back from `to_json`."""
+        """Read what `to_json` returned."""
         rest = {name: value for name, value in line.items() if name != "return"}
         rest["curve"] = [tuple(point) for point in line["curve"]]
-        return cls(value=line["return"], **rest)
+        return cls(mean_return=line["return"], **rest)
 
 
 class Job:
@@ -79,10 +78,11 @@ class Job:
 
     Attributes:
         records: finished runs, in the order of (mode, run).
-        vectors: what each of them is compared by; row i belongs to record i.
-        latents: where each of them is in the embedding; for most methods the same.
+        vectors: `[V]` float32 for each record, what its program is compared by.
+        latents: `[Z]` float32 for each record, where its program is in the embedding; for most
+            methods the same as its vector.
         modes: numbers of the records that were chosen.
-        traces: centres `[T, Z]` of some runs, for a picture.
+        trajectories: `[T, Z]` float16 for some runs, the means of every few iterations, for a plot.
     """
 
     def __init__(
@@ -92,8 +92,8 @@ class Job:
 
         Args:
             setting: the task.
-            seed: what everything is drawn from.
-            config: what is searched, and how; see `configure`.
+            seed: the seed of all its random streams.
+            config: the settings, as `configure` returns them.
             source: what `find_task` finds the task by, if not by its name.
         """
         if not isinstance(setting, Setting):
@@ -107,7 +107,7 @@ class Job:
         self.vectors: list[NDArray[np.float32]] = []
         self.latents: list[NDArray[np.float32]] = []
         self.modes: list[int] = []
-        self.traces: dict[RunKey, NDArray[np.float16]] = {}
+        self.trajectories: dict[RunKey, NDArray[np.float16]] = {}
         self._started: set[RunKey] = set()
         name = zlib.crc32(setting.task.name.encode())
         self._stream = open_streams(Purpose.SEARCH, seed, name, worlds=1)
@@ -119,7 +119,7 @@ class Job:
 
     @property
     def runs_per_mode(self) -> int:
-        """Runs for each mode."""
+        """How many runs each mode is chosen from."""
         return GRID_RUNS if self._plan.grid else self._plan.runs
 
     @property
@@ -129,16 +129,16 @@ class Job:
 
     @property
     def total_runs(self) -> int:
-        """Runs in all."""
+        """How many runs the whole search has."""
         return self.rounds * self.runs_per_mode
 
     @property
     def is_finished(self) -> bool:
-        """All modes are chosen."""
+        """Whether all modes are chosen."""
         return len(self.modes) == self._plan.modes
 
     def start_runs(self) -> list[RunKey]:
-        """Runs that can begin now and have not begun."""
+        """Return the runs that can begin now and have not begun, and mark them as begun."""
         chosen = len(self.modes) if self._plan.choose == "each" else 0
         modes_wait = self._plan.lists or "modes" in self._plan.diversity
         runs_wait = "runs" in self._plan.diversity
@@ -153,23 +153,23 @@ class Job:
         return fresh
 
     def mark_started(self, key: RunKey) -> None:
-        """Say that a run has begun elsewhere."""
+        """Mark a run as begun, as one that a checkpoint restores."""
         self._started.add(key)
 
     def proposer_of(self, key: RunKey) -> Proposer:
-        """The settings of a run."""
+        """Return the settings of what proposes a run's candidates."""
         if self._plan.grid:
             proposer: Proposer = changed(self.config.proposer, leaps_grid()[key.run])
             return proposer
         return self.config.proposer
 
     def stream_of(self, key: RunKey) -> np.uint64:
-        """What a run's candidates depend on."""
+        """Return the random stream that a run's candidates are drawn from."""
         return self._branch(_RUNS, key.mode, key.run)
 
-    def luck_of(self, key: RunKey) -> np.uint64:
-        """What happens inside its episodes, if that is drawn anew."""
-        return self._branch(_LUCK, key.mode, key.run)
+    def noise_of(self, key: RunKey) -> np.uint64:
+        """Return the random stream of what happens inside its episodes, if that is drawn anew."""
+        return self._branch(_NOISE, key.mode, key.run)
 
     def _branch(self, *numbers: int) -> np.uint64:
         stream = self._stream
@@ -178,13 +178,14 @@ class Job:
         return np.uint64(stream[0])
 
     def arena_of(self, key: RunKey) -> Arena:
-        """Where a run's candidates are tried; the runs of a mode share it."""
+        """Return where a run's candidates are scored; the runs of a mode share it."""
         if key.mode not in self._arenas:
-            modes, lists = None, ONE_EXECUTION
+            modes: tuple[str, ...] = ()
+            lists = ONE_EXECUTION
             if self._plan.lists:
                 least = least_length(self._plan.least_list, key.mode)
                 lists = draw_lists(key.mode, least, self._branch(_LISTS, key.mode))
-                modes = self._mode_ids()
+                modes = tuple(self.records[number].program for number in self.modes)
             starts = self._branch(_STARTS)
             self._arenas = {
                 mode: arena for mode, arena in self._arenas.items() if not self._is_over(mode)
@@ -195,15 +196,8 @@ class Job:
     def _is_over(self, mode: int) -> bool:
         return sum(record.mode == mode for record in self.records) == self.runs_per_mode
 
-    def _mode_ids(self) -> NDArray[np.uint8]:
-        rows = [LEAPS.encode(self.records[number].program.split()) for number in self.modes]
-        ids = np.full((len(rows), max(map(len, rows), default=5)), LEAPS.pad, np.uint8)
-        for row, tokens in zip(ids, rows, strict=True):
-            row[: len(tokens)] = tokens
-        return ids
-
     def others_of(self, key: RunKey) -> NDArray[np.float32]:
-        """`[M, Z]`: what a run's candidates should differ from."""
+        """Return `[M, V]` float32, the vectors a run's candidates should differ from."""
         chosen: list[int] = []
         if "modes" in self._plan.diversity:
             chosen += self.modes
@@ -217,6 +211,7 @@ class Job:
         return self._stacked(chosen)
 
     def _stacked(self, numbers: list[int]) -> NDArray[np.float32]:
+        """Return the vectors of some records, `[M, V]` float32."""
         if not numbers:
             return np.empty((0, 1), np.float32)
         return np.stack([self.vectors[number] for number in numbers])
@@ -224,7 +219,13 @@ class Job:
     def finish(
         self, record: RunRecord, vector: NDArray[np.float32], latent: NDArray[np.float32]
     ) -> None:
-        """Take a finished run's result; choose modes once all they depend on is there."""
+        """Take a finished run's result; choose modes once all they depend on is there.
+
+        Args:
+            record: what the run found.
+            vector: `[V]` float32, what its program is compared by.
+            latent: `[Z]` float32, where its program is in the embedding.
+        """
         self.mark_started(RunKey(record.mode, record.run))
         place = sum((other.mode, other.run) < (record.mode, record.run) for other in self.records)
         self.records.insert(place, record)
@@ -245,16 +246,16 @@ class Job:
 
     def _best_of(self, mode: int) -> int:
         numbers = [n for n, record in enumerate(self.records) if record.mode == mode]
-        worth = np.array([self.records[number].score for number in numbers])
+        scores = np.array([self.records[number].score for number in numbers])
         if self._plan.select == "diversified":
             against = self._stacked(self.modes)
-            worth = worth * diversity(
+            scores = scores * diversity(
                 self._stacked(numbers), against, self.config.score.temperature
             )
-        return numbers[int(np.argmax(worth))]
+        return numbers[int(np.argmax(scores))]
 
     def result(self) -> dict[str, Any]:
-        """modes.json: nothing in it varies between two runs of the same search."""
+        """Return what modes.json holds; it is the same whenever the same search is repeated."""
         chosen = [(self.records[number], self.latents[number]) for number in self.modes]
         return {
             "task": self.setting.task.name,
@@ -265,15 +266,18 @@ class Job:
                     "program": record.program,
                     "latent": [float(f"{number:.9g}") for number in latent],
                     "score": record.score,
-                    "return": record.value,
-                    **{name: self._spent(record, name) for name in _SPENT},
+                    "return": record.mean_return,
+                    **{name: self._cost_of(record, name) for name in _COSTS},
                 }
                 for record, latent in chosen
             ],
         }
 
-    def _spent(self, chosen: RunRecord, what: str) -> int:
-        """By all runs that a mode was chosen from; by itself if they are one another's modes."""
+    def _cost_of(self, chosen: RunRecord, what: str) -> int:
+        """Sum a cost over all runs that a mode was chosen from.
+
+        If the best runs of one round are the modes, each mode has the cost of its own run.
+        """
         runs = [one for one in self.records if one.mode == chosen.mode]
         if self._plan.choose == "top":
             runs = [chosen]

@@ -9,11 +9,11 @@ from pomp.engine.units import CANDIDATE
 from pomp.modes.config import LeastList
 
 LONGEST = 512
-"""A longer list is drawn again; even with twelve modes one in 1e16 is."""
+"""Longer lists are drawn again; even with twelve modes only one in 1e16 is that long."""
 
 
 def least_length(rule: LeastList, modes: int) -> int:
-    """The shortest list allowed while so many modes are fixed."""
+    """Return the length of the shortest list allowed while so many modes are fixed."""
     return 10 if rule == "ten" else modes * modes
 
 
@@ -25,11 +25,11 @@ def draw_lists(modes: int, least: int, stream: np.uint64) -> NDArray[np.int32]:
 
     Args:
         modes: how many are fixed.
-        least: programs in the shortest list.
-        stream: what the draws depend on.
+        least: length of the shortest list.
+        stream: the random stream.
 
     Returns:
-        `[2 ** modes, M]` int32, -1 behind the last.
+        `[2 ** modes, M]` int32, each row filled up with -1; M is the length of the longest list.
     """
     count = 2**modes
     lists = np.full((count, LONGEST), -1, np.int32)
@@ -39,17 +39,24 @@ def draw_lists(modes: int, least: int, stream: np.uint64) -> NDArray[np.int32]:
 
 
 ONE_EXECUTION = np.array([[CANDIDATE]], np.int32)
-"""The list of a search without compatibility."""
+"""`[1, 1]` int32: the list of a search without compatibility, the candidate once."""
 
 
 @kernel
 def _draw(streams, modes, least, lists):
-    """Fill the rows of `lists`, which are -1 all over."""
+    """Draw a list into every row.
+
+    Args:
+        streams: `[D]` uint64, the rows' random streams, written.
+        modes: how many modes are fixed.
+        least: length of the shortest list.
+        lists: `[D, LONGEST]` int32, all -1, written.
+    """
     end, candidate = modes + 1, modes
     for row in range(len(lists)):
         stream = streams[row : row + 1]
         length = 0
-        while length < max(least, 1):  # too short, or over long: draw again
+        while length < max(least, 1):  # too short, or longer than a row: draw again
             for place in range(length):
                 lists[row, place] = -1
             length, has_candidate = 0, False

@@ -1,4 +1,8 @@
-"""What programs were found to be worth, looked up in compiled code: a hash table of rows."""
+"""Known returns of programs, looked up in compiled code: a hash table of rows of token ids.
+
+Arrays of the table: `slots` `[S]` int64 holds at a row's hash (or at one of the next slots) the
+number of its entry, or -1; `rows` `[S / 2, L]` uint8 holds the entries' token ids.
+"""
 
 from typing import Any
 
@@ -13,9 +17,10 @@ _EMPTY = -1
 
 
 class Memo:
-    """Rows of token ids with a return and a number of actions each."""
+    """A table of programs with a return and a number of actions each."""
 
     def __init__(self, width: int) -> None:
+        """Make an empty table for programs of `width` token ids."""
         self._slots = np.full(_FIRST_SLOTS, _EMPTY, np.int64)
         self._rows: NDArray[np.uint8] = np.empty((_FIRST_SLOTS // 2, width), np.uint8)
         self._returns: NDArray[np.float64] = np.empty(_FIRST_SLOTS // 2)
@@ -31,14 +36,14 @@ class Memo:
         """Look some rows up, and enter those that are unknown.
 
         Args:
-            ids: `[N, L]`.
-            rows: `[R]`: which of them.
+            ids: `[N, L]` uint8, token ids.
+            rows: `[M]` int64, which rows of them are looked up.
 
         Returns:
-            `[R]`: their entries. And `[U]`: the rows of the entries that are new, which are the
-            last ones now; `fill` must be called with what they are worth.
+            `[M]` int64, their entries; and `[U]` int64, the rows that were unknown, each once.
+            These are the table's last entries now, and `fill` must be called with their returns.
         """
-        self._make_room(len(rows))
+        self._reserve(len(rows))
         entries = np.empty(len(rows), np.int64)
         unknown = np.empty(len(rows), np.int64)
         ids = np.ascontiguousarray(ids)
@@ -47,15 +52,16 @@ class Memo:
         return entries, unknown[:found]
 
     def fill(self, first: int, returns: NDArray[np.float64], actions: NDArray[np.int64]) -> None:
-        """Say what entries from `first` on are worth."""
+        """Set `returns` `[U]` float64 and `actions` `[U]` int64 of the entries from `first` on."""
         last = first + len(returns)
         self._returns[first:last], self._actions[first:last] = returns, actions
 
     def read(self, entries: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Returns and actions of entries."""
+        """Return the returns and actions, `[M]` each, of `entries` `[M]` int64."""
         return self._returns[entries], self._actions[entries]
 
-    def _make_room(self, more: int) -> None:
+    def _reserve(self, more: int) -> None:
+        """Grow the table until so many more entries fit."""
         if self._count + more <= len(self._rows):
             return
         size = len(self._slots)
@@ -65,10 +71,11 @@ class Memo:
         self._returns = _grown(self._returns, size // 2)
         self._actions = _grown(self._actions, size // 2)
         self._slots = np.full(size, _EMPTY, np.int64)
-        _enter(self._slots, self._rows, self._count)
+        _rehash(self._slots, self._rows, self._count)
 
 
 def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """Return a copy of `array` `[N, ...]` with room behind it, `[size, ...]`."""
     larger = np.empty((size, *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     return larger
@@ -76,7 +83,7 @@ def _grown(array: NDArray[Any], size: int) -> NDArray[Any]:
 
 @scalar
 def _hash(row):
-    """Fowler, Noll and Vo's hash, folded so that its low bits depend on all of it."""
+    """Return Fowler, Noll and Vo's hash of `row` `[L]` uint8, its high half folded into its low."""
     value = _OFFSET
     for place in range(len(row)):
         value = (value ^ np.uint64(row[place])) * _PRIME
@@ -85,6 +92,7 @@ def _hash(row):
 
 @scalar
 def _is_equal(one, other):
+    """Whether two rows, `one` `[L]` and `other` `[L]`, are the same."""
     place = 0
     while place < len(one) and one[place] == other[place]:
         place += 1
@@ -93,7 +101,20 @@ def _is_equal(one, other):
 
 @kernel
 def _find(ids, chosen, slots, rows, count, entries, unknown):
-    """Fill in `entries` and `unknown`; returns how many are unknown. See `Memo.find`."""
+    """Look rows up, and enter those that are unknown behind the first `count` entries.
+
+    Args:
+        ids: `[N, L]` uint8, read.
+        chosen: `[M]` int64, the rows of `ids` to look up.
+        slots: `[S]` int64, written.
+        rows: `[S / 2, L]` uint8, written.
+        count: entries before.
+        entries: `[M]` int64, written: the entry of each chosen row.
+        unknown: `[M]` int64, written: the rows that were unknown.
+
+    Returns:
+        How many were unknown.
+    """
     mask = np.uint64(len(slots) - 1)
     found = 0
     for item in range(len(chosen)):
@@ -113,8 +134,8 @@ def _find(ids, chosen, slots, rows, count, entries, unknown):
 
 
 @kernel
-def _enter(slots, rows, count):
-    """Put the first `count` rows into an empty table."""
+def _rehash(slots, rows, count):
+    """Put the first `count` entries into empty slots."""
     mask = np.uint64(len(slots) - 1)
     for entry in range(count):
         slot = _hash(rows[entry]) & mask

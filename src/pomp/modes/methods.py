@@ -1,4 +1,8 @@
-"""The methods by name: which settings each of them changes, and for which task."""
+"""The methods by name: which settings each of them changes, and for which task.
+
+Tables keyed by a task's name hold published settings and nothing else; a task that is not in them,
+as one from outside the package, gets the method's general settings.
+"""
 
 from collections.abc import Mapping
 from functools import cache
@@ -20,10 +24,10 @@ from pomp.tasks.catalog import find_task
 from pomp.tasks.task import Setting
 
 Preset = Literal["paper", "code", "best"]
-TASK_MODES = 0  # as a number of modes: the task's own
+TASK_MODES = 0  # stands for the number of modes that the task asks for
 
 _DIVERSE = {"mode.runs": 10, "mode.diversity": "modes+runs"}
-_ANNEAL = {"proposer.rule": "anneal", "proposer.moves": "rich", "proposer.max_depth": 6}
+_ANNEAL = {"proposer.acceptance": "anneal", "proposer.mutations": "rich", "proposer.max_depth": 6}
 _PROGRAMS = {"score.starts": 32}
 _LEAPS = {
     **{"proposer.stop": "solved", "proposer.keep": "last"},
@@ -55,17 +59,16 @@ _METHODS: dict[str, tuple[type[Proposer], dict[str, Any]]] = {
         ClimbConfig,
         {
             **{**_DIVERSE, **_ANNEAL, "mode.modes": TASK_MODES, "mode.lists": True},
-            **{"proposer.length": 40, "proposer.candidates": 15_000, "proposer.solved_score": 1e6},
-            "mode.vector": "behaviour",
+            **{"proposer.chain_length": 40, "proposer.candidates": 15_000},
+            **{"proposer.solved_score": 1e6, "mode.vector": "behaviour"},
         },
     ),
 }
 METHODS = tuple(_METHODS)
 """The names of all methods."""
 SEVERAL = tuple(name for name in METHODS if "mode.modes" in _METHODS[name][1])
-"""Those that find several modes."""
+"""The methods that find several modes."""
 
-_THREE_MODES = ("Seesaw", "UpNDown", "InfHarvester")
 _LEAPS_NAMES = ("init", "population", "elite_fraction", "sigma", "decay")
 _LEAPS_TASKS: dict[str, tuple[Init, int, float, float, bool]] = {
     "StairClimber": ("tiny_normal", 32, 0.05, 0.25, True),
@@ -74,19 +77,23 @@ _LEAPS_TASKS: dict[str, tuple[Init, int, float, float, bool]] = {
     "Maze": ("ones", 16, 0.1, 0.1, False),
     "CleanHouse": ("ones", 32, 0.05, 0.25, True),
     "Harvester": ("normal", 32, 0.1, 0.5, True),
-    # The others' first centre is not published, their further settings by a later study only.
+    # The first mean of the others is not published, their other settings by a later study only.
     "DoorKey": ("normal", 32, 0.1, 0.25, False),
     "OneStroke": ("normal", 64, 0.05, 0.5, True),
     "Seeder": ("normal", 32, 0.1, 0.25, False),
     "Snake": ("normal", 32, 0.2, 0.25, False),
 }
+"""LEAPS's published settings, as `_LEAPS_NAMES`; for any other task it searches the whole grid."""
 _BEAM_SIGMA = {"Harvester": 0.5, "FourCorner": 0.5, "OneStroke": 0.5, "Maze": 0.1}
+"""Published sigmas of the beam search; any other task has `BeamConfig`'s."""
+_SQUARE_LISTS = ("Farmer",)
+"""Tasks whose shortest list of programs grows with the modes in the published code."""
 
 
 def configure(
     method: str, preset: str, task: str | Setting, changes: Mapping[str, Any] | None = None
 ) -> SearchConfig:
-    """The settings of a method for a task.
+    """Return the settings of a method for a task.
 
     Args:
         method: one of `METHODS`.
@@ -109,7 +116,7 @@ def configure(
     for_preset = _for_preset(kind, preset, is_certain=_is_certain(setting))
     settings = {**settings, **_for_task(method, setting), **for_preset}
     if settings.get("mode.modes") == TASK_MODES:
-        settings["mode.modes"] = 3 if setting.task.name in _THREE_MODES else 5
+        settings["mode.modes"] = setting.task.modes
     config: SearchConfig = changed(SearchConfig(method=method, proposer=kind()), settings)
     config = changed(config, changes or {})
     Cap.parse(config.score.cap)  # refuses what is none
@@ -121,9 +128,9 @@ def _for_task(method: str, setting: Setting) -> dict[str, Any]:
     task = setting.task.name
     if _is_certain(setting):
         settings["score.starts"] = 1
-    if task == "Farmer":
+    if task in _SQUARE_LISTS:
         settings["mode.least_list"] = "square"
-    if method == "annealing-modes" and setting.task.suite == "KarelLong":
+    if method == "annealing-modes" and len(setting.task.scales) > 1:  # a horizon to stretch
         settings["score.rounds"] = 100
     if method == "leaps":
         if task in _LEAPS_TASKS:
@@ -131,13 +138,13 @@ def _for_task(method: str, setting: Setting) -> dict[str, Any]:
             settings |= {f"proposer.{name}": value for name, value in published}
         else:
             settings["mode.grid"] = True
-    if method == "cebs":
-        settings["proposer.sigma"] = _BEAM_SIGMA.get(task, 0.25)
+    if method == "cebs" and task in _BEAM_SIGMA:
+        settings["proposer.sigma"] = _BEAM_SIGMA[task]
     return settings
 
 
 def _is_certain(setting: Setting) -> bool:
-    """Whether an episode can go but one way: one start, and nothing is drawn afterwards."""
+    """Whether all episodes of a program are the same: one start, and steps draw nothing."""
     if setting.task.starts is None or setting.task.draws(setting):
         return False
     return len(list(islice(setting.task.starts(setting), 2))) == 1
@@ -153,7 +160,7 @@ def _for_preset(kind: type[Proposer], preset: str, *, is_certain: bool) -> dict[
 
 @cache
 def leaps_grid() -> tuple[dict[str, Any], ...]:
-    """The 216 settings LEAPS chooses from for a new task."""
+    """Return the 216 settings LEAPS chooses from for a new task."""
     values = (
         *(("normal", "tiny_normal", "ones"), (8, 16, 32, 64), (0.05, 0.1, 0.2)),
         *((0.1, 0.25, 0.5), (True, False)),

@@ -18,7 +18,7 @@ from pomp.runs.folder import CONFIG_FILE, begin_run, check_config
 from pomp.version import __version__
 
 STATE_FILE, MODES_FILE, METRICS_FILE = "state.safetensors", "modes.json", "metrics.jsonl"
-TRACE_FILE = "trajectory.safetensors"
+TRAJECTORY_FILE = "trajectory.safetensors"
 
 
 class SearchFolder:
@@ -76,7 +76,7 @@ class SearchFolder:
         self._make_folders()
         remove_drafts(self.path, STATE_FILE, CONFIG_FILE)
         for job in self.jobs:
-            remove_drafts(self.of(job), MODES_FILE, METRICS_FILE, TRACE_FILE, CONFIG_FILE)
+            remove_drafts(self.of(job), MODES_FILE, METRICS_FILE, TRAJECTORY_FILE, CONFIG_FILE)
         state = self.path / STATE_FILE
         if state.exists():
             try:
@@ -107,9 +107,9 @@ class SearchFolder:
         """Write down a run that has ended, and its job's modes if that was the last one."""
         job, folder = ended.job, self.of(ended.job)
         self._write_metrics(job)
-        if ended.trace:
-            traces = {f"run{key.run}": trace for key, trace in sorted(job.traces.items())}
-            write_arrays(folder / TRACE_FILE, traces, {"task": job.setting.task.name})
+        if ended.trajectory:
+            paths = {f"run{key.run}": path for key, path in sorted(job.trajectories.items())}
+            write_arrays(folder / TRAJECTORY_FILE, paths, {"task": job.setting.task.name})
         if job.is_finished:
             write_text(folder / MODES_FILE, _in_lines(job.result()))
 
@@ -186,20 +186,20 @@ def _state_of(batch: Batch) -> tuple[Arrays, dict[str, Any]]:
         if job.vectors:
             arrays[f"job{number}.vectors"] = np.stack(job.vectors)
             arrays[f"job{number}.latents"] = np.stack(job.latents)
-        for key, trace in job.traces.items():
-            arrays[f"job{number}.trace{key.run}"] = trace
+        for key, path in job.trajectories.items():
+            arrays[f"job{number}.trajectory{key.run}"] = path
     for number, one in enumerate(batch.active):
         kept, values = one.run.to_arrays()
         arrays |= {f"run{number}.{name}": array for name, array in kept.items()}
-        if one.trace:
-            arrays[f"run{number}.trace"] = np.stack(one.trace)
-        spent = {name: getattr(one, name) for name in _SPENT}
+        if one.trajectory:
+            arrays[f"run{number}.trajectory"] = np.stack(one.trajectory)
+        results = {name: getattr(one, name) for name in _RESULTS}
         place = {"job": batch.jobs.index(one.job), "mode": one.key.mode, "run": one.key.run}
-        runs.append({**place, "values": values, "spent": spent})
+        runs.append({**place, "values": values, "results": results})
     return arrays, {"jobs": jobs, "runs": runs}
 
 
-_SPENT = ("candidates", "executions", "actions", "value", "curve")
+_RESULTS = ("candidates", "executions", "actions", "best_return", "curve")
 
 
 def _restore(batch: Batch, arrays: Arrays, header: dict[str, Any]) -> None:
@@ -210,8 +210,8 @@ def _restore(batch: Batch, arrays: Arrays, header: dict[str, Any]) -> None:
         for line, vector, latent in zip(lines, vectors, latents, strict=True):
             job.finish(RunRecord.from_json(line), vector, latent)
         for run in range(len(lines)):
-            if f"job{number}.trace{run}" in arrays:
-                job.traces[RunKey(0, run)] = arrays[f"job{number}.trace{run}"]
+            if f"job{number}.trajectory{run}" in arrays:
+                job.trajectories[RunKey(0, run)] = arrays[f"job{number}.trajectory{run}"]
     for number, line in enumerate(header["runs"]):
         job, key = batch.jobs[line["job"]], RunKey(line["mode"], line["run"])
         job.mark_started(key)
@@ -222,8 +222,8 @@ def _restore(batch: Batch, arrays: Arrays, header: dict[str, Any]) -> None:
             if name.partition(".")[0] == f"run{number}"
         }
         one.run.restore(own, line["values"])
-        one.trace = list(own.get("trace", ()))
-        for name in _SPENT:
-            setattr(one, name, line["spent"][name])
+        one.trajectory = list(own.get("trajectory", ()))
+        for name in _RESULTS:
+            setattr(one, name, line["results"][name])
         one.curve = [(int(a), int(b), float(c)) for a, b, c in one.curve]
         batch.active.append(one)

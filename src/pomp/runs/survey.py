@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from pomp.core.errors import DataFileError
 from pomp.core.storage import read_arrays
-from pomp.runs.search_folder import TRACE_FILE, find_jobs, read_records
+from pomp.runs.search_folder import TRAJECTORY_FILE, find_jobs, read_records
 
 
 @dataclass(frozen=True)
 class Paths:
-    """The centres of some runs of one job, in the plane that shows most of their spread."""
+    """The means of some runs of one job, in the plane that shows most of their spread."""
 
     name: str
     points: list[NDArray[np.float64]]
@@ -40,9 +40,9 @@ def read_paths(folder: Path, task: str | None = None, seed: int | None = None) -
     """
     for job in find_jobs(folder):
         fits = task in (None, job.parent.name) and (seed is None or job.name == f"seed{seed}")
-        if not fits or not (job / TRACE_FILE).exists():
+        if not fits or not (job / TRAJECTORY_FILE).exists():
             continue
-        arrays, _ = read_arrays(job / TRACE_FILE, "trajectory")
+        arrays, _ = read_arrays(job / TRAJECTORY_FILE, "trajectory")
         runs = [arrays[name].astype(np.float64) for name in sorted(arrays)]
         return _project(f"{job.parent.name}, {job.name}", runs)
     if task is not None or seed is not None:

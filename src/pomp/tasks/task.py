@@ -183,6 +183,7 @@ class Task:
             transitions could earn can be computed for such a task though its events draw.
         forget: sets to zero, in place, what plays no part in what worlds can still earn, so that
             worlds of one future look alike. Forgetting less is always right, only slower.
+        modes: how many modes a machine for it has, where the search method does not say.
     """
 
     name: str
@@ -212,6 +213,7 @@ class Task:
     episodes: int = 100
     event_count: Callable[["Setting"], EventCount | None] = counts_no_events
     forget: Callable[[WorldBatch], None] = forget_nothing
+    modes: int = 5
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not re.fullmatch("[A-Za-z][A-Za-z0-9]*", self.name):

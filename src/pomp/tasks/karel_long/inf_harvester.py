@@ -133,4 +133,5 @@ INF_HARVESTER = Task(
     draws=lambda setting: True,
     is_restless=True,
     variants={"hipo": {}, "paper": {}},
+    modes=3,
 )

@@ -126,4 +126,5 @@ SEESAW = Task(
     forget=forget_zero_flags,
     variants={"hipo": {"start": "fixed"}, "paper": {"start": "random"}},
     options={"start": Option("where the first marker lies", ("fixed", "random"))},
+    modes=3,
 )

@@ -139,4 +139,5 @@ UP_N_DOWN = Task(
     forget=_forget,
     variants={"hipo": {"psi": "0.0005"}, "paper": {"psi": "0.005"}},
     options={"psi": Option("fine for every action off the stairs")},
+    modes=3,
 )
