@@ -78,7 +78,7 @@ def _joined(doc: str) -> list[str]:
 
 def _states(line: str, name: str) -> bool:
     """Whether a line names a parameter and holds a shape."""
-    is_named = re.search(rf"(^\s*{name}:|`{name}`|\b{name}\b \[|\b{name}\b `\[)", line)
+    is_named = re.search(rf"((^|\bArgs:)\s*{name}:|`{name}`|\b{name}\b \[|\b{name}\b `\[)", line)
     return is_named is not None and SHAPE.search(line) is not None
 
 

@@ -1,6 +1,7 @@
 """The cache of compiled code: kept, keyed by the sources, and never a reason to fail."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from pomp.core.fingerprints import fingerprint
 
 RUN = [sys.executable, "-m", "pomp", "run", "Seeder", "DEF run m( putMarker m)", "--json"]
 
@@ -131,30 +134,52 @@ def test_what_is_compiled_decides_and_nothing_else(copied):
     assert "run_lanes" in seeded()[1]  # a constant, in another file than the kernel
 
 
-def test_the_fields_of_named_tuples_belong_to_the_key(tmp_path):
-    """Two classes that differ in the order of their fields alone must not share machine code."""
-    script = """
-import sys
-from typing import NamedTuple
+PAIRS = """
 import numpy as np
+from classes import CLASS
 from pomp.core.compiling import kernel
-Pair = NamedTuple("Pair", [(name, int) for name in sys.argv[1].split(",")])
 @kernel
 def difference(pair, out):
     out[0] = pair.left - pair.right
 out = np.zeros(1, np.int64)
-difference(Pair(5, 3), out)
+difference(CLASS(5, 3), out)
 print(out[0])
 """
-    file = tmp_path / "pairs.py"
-    file.write_text(script)
-    found = [
-        subprocess.run(
-            [sys.executable, file, fields],
-            capture_output=True,
-            env={**os.environ, "POMP_CACHE_DIR": str(tmp_path)},
-            check=True,
-        ).stdout.strip()
-        for fields in ("left,right", "right,left", "left,right")
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """A function that subtracts two fields of a class, 5 and 3 in the given order, compiled."""
+
+    def difference(fields, name="Pair"):
+        made = f"{name} = NamedTuple('{name}', [(one, int) for one in {fields}])"
+        (tmp_path / "classes.py").write_text(f"from typing import NamedTuple\n{made}\n")
+        file = tmp_path / "pairs.py"
+        file.write_text(PAIRS.replace("CLASS", name))
+        switches = {"POMP_CACHE_DIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, **switches}
+        command = [sys.executable, file]
+        return int(subprocess.run(command, capture_output=True, env=environment, check=True).stdout)
+
+    return difference
+
+
+def test_the_fields_of_named_tuples_belong_to_the_key(pairs):
+    """Two classes that differ in the order of their fields alone must not share machine code."""
+    orders = ("left", "right"), ("right", "left"), ("left", "right")
+    assert [pairs(fields) for fields in orders] == [2, -2, 2]
+
+
+def test_a_named_tuple_may_get_another_name(pairs):
+    assert [pairs(("left", "right"), name) for name in ("Pair", "Couple", "Pair")] == [2, 2, 2]
+
+
+def test_attributes_belong_to_the_fingerprint():
+    """Byte code has the numbers of names, not the names."""
+    functions = [
+        lambda x: math.exp(x.left),
+        lambda x: math.sqrt(x.left),
+        lambda x: math.exp(x.right),
     ]
-    assert found == [b"2", b"-2", b"2"]
+    assert len({fingerprint(function) for function in functions}) == 3
+    assert fingerprint(functions[0]) == fingerprint(lambda x: math.exp(x.left))

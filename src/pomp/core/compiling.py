@@ -163,6 +163,10 @@ def cache_in(folder: Path, kind: Any, function: Callable[..., Any]) -> Any:
             # The machine code knows the order of a named tuple's fields.
             return (*super()._index_key(sig, codegen), tuple(_fields_of(sig)))
 
+    try:
+        Cache(function)._cache_file._load_index()
+    except (AttributeError, ImportError):  # a class of an argument has another name by now
+        shutil.rmtree(folder, ignore_errors=True)
     return Cache(function)
 
 

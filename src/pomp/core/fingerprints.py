@@ -92,6 +92,7 @@ def _describe_function(function: Any, seen: dict[int, int]) -> Iterator[Any]:
     names = tuple(sorted({name for code in codes for name in code.co_names}))
     for code in codes:
         yield code.co_code, code.co_varnames, code.co_cellvars, code.co_freevars
+        yield code.co_names  # attributes, too: the code itself holds their numbers alone
         is_documented = code is function.__code__ and function.__doc__ is not None
         constants = code.co_consts[1:] if is_documented else code.co_consts  # the first is the text
         yield [repr(one) for one in constants if not isinstance(one, CodeType)]
