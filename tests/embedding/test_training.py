@@ -3,9 +3,6 @@
 import json
 import resource
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +21,7 @@ from pomp.embedding.checkpoint import (
 from pomp.embedding.config import DatasetConfig, ModelConfig, ReinforceConfig, TrainingConfig
 from pomp.embedding.dataset import make_dataset
 from pomp.embedding.train import Trainer
+from processes import run_pomp, run_until
 
 SMALL = ModelConfig(latent=16, width=16, policy_width=16)
 CONFIG = TrainingConfig(
@@ -233,64 +231,49 @@ def test_the_learning_rate_falls_in_steps_or_like_a_cosine(tmp_path, dataset):
 # As a command: signals, and a limit on the size of files.
 
 
-def start(folder, *flags, more=(), **options):
-    command = [sys.executable, "-m", "pomp", "embedding", "train", "--out", str(folder)]
-    return subprocess.Popen(
-        [*command, *flags, *ARGUMENTS, *more],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **options,
-    )
+def train(folder, *flags, more=(), **options):
+    return run_pomp(*command(folder, *flags), *more, **options)
+
+
+def command(folder, *flags):
+    return ["embedding", "train", "--out", folder, *flags, *ARGUMENTS]
 
 
 def test_ctrl_c_and_kill_lose_nothing(tmp_path, straight):
     folder = tmp_path / "run"
-    process = start(folder)
-    while not (folder / STATE_FILE).exists():
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode in (0, 130)  # it may have come to its end first
-    if process.returncode == 130:
-        assert b"--resume" in output
-    killed = start(folder, "--resume")
-    time.sleep(1.5)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
-    finished = start(folder, "--resume")
-    output, errors = finished.communicate(timeout=120)
-    assert finished.returncode == 0, errors
+    status, output, errors = run_until((STATE_FILE, 1), signal.SIGINT, *command(folder))
+    assert status == 130, errors
+    assert "--resume" in output
+    resumed = command(folder, "--resume")
+    status, _, errors = run_until((STATE_FILE, 1), signal.SIGKILL, *resumed)
+    assert status == -signal.SIGKILL, errors
+    status, _, errors = train(folder, "--resume")
+    assert status == 0, errors
     assert_equal(weights_of(folder), weights_of(straight))
     card = finished_card(folder)
     assert set(card["test"]) >= {"program_accuracy", "demo_accuracy", "smoothness"}
-    again = start(folder, "--resume")
-    output, _ = again.communicate(timeout=60)
-    assert again.returncode == 0
-    assert b"was finished before" in output
-    other = start(folder, "--resume", more=["--training.seed", "7"])
-    _, errors = other.communicate(timeout=60)
-    assert other.returncode == 2
-    assert b"training.seed (0 before, 7 now)" in errors
+    status, output, _ = train(folder, "--resume")
+    assert status == 0
+    assert "was finished before" in output
+    status, _, errors = train(folder, "--resume", more=["--training.seed", "7"])
+    assert status == 2
+    assert "training.seed (0 before, 7 now)" in errors
 
 
-def test_a_file_too_large_for_the_disk_is_one_line(tmp_path):
+def test_a_file_too_large_for_the_disk_is_told_in_the_last_line(tmp_path):
     def limit():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
-    process = start(tmp_path / "run", preexec_fn=limit)
-    _, errors = process.communicate(timeout=120)
-    lines = [line for line in errors.decode().splitlines() if "compiling" not in line]
-    assert process.returncode == 2, errors
-    assert len(lines) == 1
-    assert "cannot write" in lines[0]
+    status, _, errors = train(tmp_path / "run", preexec_fn=limit)
+    assert status == 2, errors
+    assert errors.splitlines()[-1].startswith("pomp: cannot write")
+    assert "Traceback" not in errors
 
 
 def test_tensorboard_gets_the_metrics(tmp_path):
     pytest.importorskip("tensorboard")
-    process = start(tmp_path / "run", "--tensorboard", "--json")
-    output, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
+    status, output, errors = train(tmp_path / "run", "--tensorboard", "--json")
+    assert status == 0, errors
     assert json.loads(output)["recipe"]["epochs"] == 2
     assert list((tmp_path / "run" / "tensorboard").glob("events*"))

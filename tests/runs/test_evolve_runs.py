@@ -3,9 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ import pytest
 from pomp.cli.main import main
 from pomp.machine.text import read_machine
 from pomp.runs.evolve import is_within
+from processes import run_until
 
 QUICK = (
     "--set", "chains=8", "--set", "starts=4", "--set", "validation_starts=8", "--set", "steps=30"
@@ -78,19 +76,13 @@ def test_by_rounds_a_run_is_the_same_twice(tmp_path, capsys):
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_an_interrupted_run_goes_on_to_the_same_machine(tmp_path, capsys, how):
-    arguments = ("Farmer", "--rounds", "12", *QUICK[:-2], "--set", "steps=400")
+    arguments = ("Farmer", "--rounds", "4", *QUICK)
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert call(*arguments, "--out", str(whole)) == 0
-    command = [sys.executable, "-m", "pomp", "evolve", *arguments, "--out", str(cut)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    state = cut / "Farmer" / "seed0" / "state.safetensors"
-    end = time.monotonic() + 60
-    while not state.exists() and process.poll() is None and time.monotonic() < end:
-        time.sleep(0.01)
-    assert state.exists()
-    process.send_signal(how)
-    process.communicate(timeout=60)
-    assert process.returncode == (-how if how == signal.SIGKILL else 130)
+    place = ("state.safetensors", 2)
+    status, _, errors = run_until(place, how, "evolve", *arguments, "--out", cut)
+    assert status == (-how if how == signal.SIGKILL else 130), errors
+    assert (cut / "Farmer" / "seed0" / "state.safetensors").exists()
     assert not (cut / "Farmer" / "seed0" / "Farmer.machine").exists()
     assert call(*arguments, "--out", str(cut), "--resume") == 0
     assert files_of(cut) == files_of(whole)

@@ -6,7 +6,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -20,6 +19,7 @@ from pomp.modes.methods import METHODS, configure
 from pomp.modes.scoring import Scorer
 from pomp.runs.search_folder import STATE_FILE, SearchFolder, read_modes
 from pomp.tasks.catalog import find_task
+from processes import PATIENCE, run_until
 
 SMALL = ("proposer.iterations=12", "proposer.population=8", "mode.runs=2", "proposer.window=6")
 CHANGES = {name: int(value) for name, _, value in (text.partition("=") for text in SMALL)}
@@ -123,37 +123,26 @@ def test_a_grid_runs_all_its_settings_and_keeps_the_best(embedding):
     assert {record.candidates for record in job.records} == {8, 16, 32, 64}
 
 
-def test_a_killed_search_goes_on_to_the_same_modes(tmp_path):
-    """SIGKILL in the middle, also before the first checkpoint; then SIGINT; then to the end."""
+def test_a_killed_search_goes_on_to_the_same_modes(tmp_path, capsys):
+    """SIGKILL before the first step, SIGINT and SIGKILL in the middle; then to the end."""
     arguments = ["search", "Seesaw", "--method", "pomp", "--modes", "2", "--seeds", "0,2"]
     for change in ("mode.runs=3", "proposer.iterations=40", "proposer.population=16"):
         arguments += ["--set", change]
-
-    def run(folder, *more, stop=None, after=0.0, sign="config.json"):
-        command = [sys.executable, "-m", "pomp", *arguments, "--out", str(folder), *more]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if stop is not None:
-            limit = time.monotonic() + 60
-            while not (folder / sign).exists() and time.monotonic() < limit:
-                time.sleep(0.01)
-            time.sleep(after)
-            process.send_signal(stop)
-        output, errors = process.communicate(timeout=120)
-        return process.returncode, output.decode(), errors.decode()
-
-    assert run(tmp_path / "whole")[0] == 0
-    cut = tmp_path / "cut"
-    assert run(cut, stop=signal.SIGKILL)[0] == -signal.SIGKILL
-    assert not (cut / STATE_FILE).exists()
-    begun = "Seesaw/seed2/metrics.jsonl"  # the last file that is written before the first step
-    status, output, _ = run(cut, "--resume", stop=signal.SIGINT, after=0.5, sign=begun)
-    assert status == 130, output
+    whole, cut = ([*arguments, "--out", str(tmp_path / name)] for name in ("whole", "cut"))
+    state, resumed = tmp_path / "cut" / STATE_FILE, [*cut, "--resume"]
+    assert call(capsys, *whole)[0] == 0
+    assert run_until(("seed2/metrics.jsonl", 1), signal.SIGKILL, *cut)[0] == -signal.SIGKILL
+    assert not state.exists()
+    status, output, errors = run_until(("seed2/metrics.jsonl", 2), signal.SIGINT, *resumed)
+    assert status == 130, errors
     assert "go on with --resume" in output
-    assert (cut / STATE_FILE).exists()
-    assert run(cut, "--resume", stop=signal.SIGKILL, after=2.5)[0] == -signal.SIGKILL
-    assert run(cut, "--resume")[0] == 0
-    assert files_of(cut) == files_of(tmp_path / "whole")
-    status, output, _ = run(cut, "--resume")
+    interrupted = state.read_bytes()
+    hasty = run_until((STATE_FILE, 2), signal.SIGKILL, *resumed, is_hasty=True)
+    assert hasty[0] == -signal.SIGKILL
+    assert state.read_bytes() != interrupted
+    assert call(capsys, *resumed)[0] == 0
+    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
+    status, output, _ = call(capsys, *resumed)
     assert status == 0
     assert "was finished before" in output
 
@@ -294,7 +283,7 @@ def test_a_full_disk_loses_nothing(tmp_path, embedding):
         arguments += ["--set", change]
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
         preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
     )  # fmt: skip
     assert done.returncode == 2, done.stderr

@@ -3,9 +3,6 @@
 import json
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import read_machine
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.machine.zoo import add_to_zoo, load_machine
+from processes import run_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "machines"
 MODES = (
@@ -226,24 +224,19 @@ def test_a_training_cut_anywhere_ends_with_the_same_bytes(capsys, tmp_path, mode
     assert files_of(cut) == files_of(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("after", [0.5, 4.0])
-def test_a_killed_training_goes_on(capsys, tmp_path, modes, after):
-    settings = ("ppo.total=6144", *TINY[1:])
-    folder = tmp_path / "killed"
-    given = arguments(folder, "--modes", modes, settings=settings)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pomp", *given], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    limit = time.monotonic() + 60
-    while not (folder / "config.json").exists() and time.monotonic() < limit:
-        time.sleep(0.05)
-    time.sleep(after)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+def test_a_killed_training_goes_on(capsys, tmp_path, modes):
+    """Before the first checkpoint, between two, and while the results are written."""
+    settings = ("ppo.total=1024", "validation.episodes=4", *TINY[1:])
+    given = arguments(tmp_path / "killed", "--modes", modes, settings=settings)
+    checkpoint, more = "ensemble8x8.safetensors", ()
+    for place in ((checkpoint, 1), (checkpoint, 3), ("machine.json", 1)):
+        status, _, errors = run_until(place, signal.SIGKILL, *given, *more, is_hasty=True)
+        assert status == -signal.SIGKILL, errors
+        more = ("--resume",)
     assert call(capsys, *given, "--resume")[0] == 0
     whole = arguments(tmp_path / "whole", "--modes", modes, settings=settings)
     assert call(capsys, *whole)[0] == 0
-    assert files_of(folder) == files_of(tmp_path / "whole")
+    assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

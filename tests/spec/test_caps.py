@@ -1,7 +1,5 @@
 """How long a program may run: call budgets, action caps, REPEAT R=0, lists of programs."""
 
-import time
-
 import numpy as np
 import pytest
 from playing import agent, bare_world, play, start, task
@@ -241,10 +239,7 @@ def test_under_an_action_cap_a_repeat_goes_on_after_it_idled():
 def test_under_an_action_cap_a_hundred_nested_repeats_return_at_once(inner, text, actions):
     setting, worlds = bare_world(text)
     deep = program("REPEAT R=19 r( " * 100 + inner + " r)" * 100 + " turnRight")
-    rollout(setting, [deep], worlds, cap="actions200", threads=1)  # compiles
-    began = time.perf_counter()
-    result = rollout(setting, [deep], worlds, cap="actions200", threads=1)
-    assert time.perf_counter() - began < 1.0
+    result = rollout(setting, [deep], worlds, cap="actions200", threads=1)  # 19**100 rounds: never
     assert result.actions[0, 0] == actions
 
 

@@ -222,6 +222,7 @@ class TrainingRun:
         write_text(self.path / SUMMARY_FILE, json.dumps(summary, indent=1) + "\n")
         for group in groups:
             group.path.unlink(missing_ok=True)
+        remove_drafts(self.path, SUMMARY_FILE)
         return summary
 
     def _finish_one(self, groups: list[Group], setting: Setting, seed: int) -> dict[str, Any]:
@@ -278,6 +279,8 @@ class TrainingRun:
         write_text(folder / "machine.svg", draw_machine(machine, result))
         write_text(folder / EVALUATION_FILE, json.dumps(result.to_json(), indent=1) + "\n")
         save_animation(frames_of(machine, result, starts), folder / "episode.gif")
+        for own in (folder, folder / MACHINE_FOLDER):  # those of a process that was killed here
+            remove_drafts(own, *(path.name for path in own.iterdir()))
 
 
 def _about(member: Member) -> dict[str, Any]:

@@ -1,0 +1,54 @@
+"""The `pomp` command in a process of its own, stopped where a test says and never by the clock.
+
+A signal that is sent after some seconds finds a fast machine at the end of its work and a slow one
+at its beginning. Here the process signals itself, just before a file of some name is put in place.
+"""
+
+import subprocess
+import sys
+
+PATIENCE = 900
+"""Seconds after which a process counts as hung; no slow machine needs so many."""
+
+_DRIVER = """
+import itertools, os, queue, signal, sys, threading, time
+number, name, left, is_hasty = (int(part) if part.isdigit() else part for part in sys.argv[1:5])
+if is_hasty:  # these minutes pass between two looks at the clock, so every step is saved
+    minutes = itertools.count(0.0, 60.0)
+    time.monotonic = lambda: next(minutes)
+
+def watch(event, arguments):
+    global left
+    if event == "os.rename" and str(arguments[1]).endswith(name):
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), number)
+
+sys.addaudithook(watch)
+from pomp.cli.main import main
+main(sys.argv[5:])
+"""
+
+
+def run_pomp(*arguments, timeout=PATIENCE, **options):
+    """Run `pomp` to its end: its status, output and errors."""
+    return _run([sys.executable, "-m", "pomp", *map(str, arguments)], timeout=timeout, **options)
+
+
+def run_until(place, number, *arguments, is_hasty=False):
+    """Run `pomp` until it signals itself: its status, output and errors.
+
+    Args:
+        place: a file's name and which time it is put in place, counted from 1.
+        number: the signal.
+        arguments: the command's.
+        is_hasty: whether what is saved from time to time is saved after every step.
+    """
+    name, times = place
+    driver = (_DRIVER, int(number), name, times, int(is_hasty))
+    return _run([sys.executable, "-c", *map(str, (*driver, *arguments))], timeout=PATIENCE)
+
+
+def _run(command, **options):
+    done = subprocess.run(command, capture_output=True, check=False, **options)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
