@@ -119,9 +119,9 @@ def check_episodes(setting, sets, config, *, restarts, steps, seed, each=3, ends
             assert episodes.ending[i] == one.ending
             if setting.variant != "leaps":  # which pays a level, not what it has grown by
                 assert episodes.rewards[i] == pytest.approx(reward, abs=1e-9)
-            assert episodes.worth[i] == pytest.approx(one.task.value(), abs=1e-9)
+            assert episodes.returns[i] == pytest.approx(one.task.value(), abs=1e-9)
             if setting.variant != "leaps":
-                assert episodes.worth[i] == pytest.approx(total[i], abs=1e-9)
+                assert episodes.returns[i] == pytest.approx(total[i], abs=1e-9)
             if one.ending and not is_over:
                 endings.append(one.ending)
             if one.ending and restarts:
@@ -168,7 +168,7 @@ def test_rewards_of_an_episode_add_up_to_its_return():
             plain.step(choice)
             total += episodes.rewards[0]
         assert total == pytest.approx(plain.task.total, abs=1e-12)
-        assert episodes.worth[0] == pytest.approx(plain.task.total, abs=1e-12)
+        assert episodes.returns[0] == pytest.approx(plain.task.total, abs=1e-12)
         assert plain.task.actions > 10
 
 
@@ -187,7 +187,7 @@ def test_to_end_at_once_is_worth_nothing(name):
         expected = -4e-4 if last_words and name in LONG else 0.0
         assert (episodes.ending == BY_CHOICE).all()
         assert episodes.rewards == pytest.approx([expected] * 5, abs=1e-15)
-        assert episodes.worth == pytest.approx([expected] * 5, abs=1e-15)
+        assert episodes.returns == pytest.approx([expected] * 5, abs=1e-15)
         assert (worlds.pose == before.pose).all()
         assert (worlds.actions == (4 if last_words else 0)).all()
 
@@ -197,7 +197,7 @@ def test_scaling_divides_the_cost_of_the_last_words():
     setting = task("Seesaw", scale=4)
     episodes = Episodes(setting, [[WALK]], draw_starts(setting, 1, 0), config, restarts=False)
     episodes.step(np.array([1]))
-    assert episodes.worth[0] == pytest.approx(-1e-4, abs=1e-15)
+    assert episodes.returns[0] == pytest.approx(-1e-4, abs=1e-15)
 
 
 @pytest.mark.parametrize(("scale", "most"), [(1, 1000), (2, 2000)])
@@ -213,7 +213,7 @@ def test_a_thousand_modes_times_the_scale_are_the_limit(scale, most):
             assert (episodes.ending == 0).all()
     assert episodes.ending.tolist() == [BY_LIMIT, BY_CHOICE]
     assert worlds.actions.tolist() == [most, most - 1]
-    assert episodes.worth[0] == pytest.approx(-1e-4 / scale * most, abs=1e-9)
+    assert episodes.returns[0] == pytest.approx(-1e-4 / scale * most, abs=1e-9)
 
 
 def test_what_has_ended_stays_as_it_is():
@@ -223,13 +223,13 @@ def test_what_has_ended_stays_as_it_is():
     episodes = Episodes(setting, [modes], worlds, EpisodeConfig(most_steps=2), restarts=False)
     for choices in ([0, 1, 2], [0, 2, 0]):
         episodes.step(np.array(choices))
-    kept, worth, taken = worlds.copy(), episodes.worth.copy(), episodes.taken.copy()
+    kept, worth, taken = worlds.copy(), episodes.returns.copy(), episodes.taken.copy()
     assert episodes.ending.tolist() == [BY_LIMIT, BY_CHOICE, BY_CHOICE]
     for choices in ([0, 0, 1], [2, 2, 2]):
         episodes.step(np.array(choices))
         assert (episodes.rewards == 0).all()
     assert episodes.ending.tolist() == [BY_LIMIT, BY_CHOICE, BY_CHOICE]
-    assert (episodes.worth == worth).all()
+    assert (episodes.returns == worth).all()
     assert (episodes.taken == taken).all()
     for old, new in zip(kept.arrays, worlds.arrays, strict=True):
         assert np.array_equal(old, new)

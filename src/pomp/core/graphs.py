@@ -23,13 +23,17 @@ def capture(
     warm_up: int = 1,
     pool: Any = None,
 ) -> tuple[Any, Result]:
-    """Capture work on fixed tensors as a CUDA graph, and leave them as they were.
+    """Capture work on fixed tensors as a CUDA graph, and leave the tensors as they were.
 
     Args:
-        work: launches kernels; what it returns is where each replay writes.
-        changed: lists what it writes to and others read; it may list more after the first call.
-        warm_up: calls before the capture, which compile kernels and let libraries choose.
+        work: launches kernels; each replay writes to the memory of what it returns.
+        changed: returns the tensors, of any shapes, that `work` writes to and others read; it may
+            return more after the first call.
+        warm_up: calls before the capture, which compile kernels and let libraries choose theirs.
         pool: memory shared with another graph that is never replayed at the same time.
+
+    Returns:
+        The graph, and what `work` returned.
     """
     before = [tensor.clone() for tensor in changed()]
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -52,8 +56,10 @@ def capture(
 class Replayed(Generic[Result]):
     """A function of tensors; on a GPU the first call with new shapes captures it, others replay.
 
-    The function may write to tensors it holds (weights, optimiser state): `changed` lists them, so
-    that what warming up did to them can be undone. What it returns is overwritten by the next call.
+    The function may write to tensors it holds (weights, optimiser state): `changed` returns them,
+    so that what warming up did to them can be undone. What it returns is overwritten by the next
+    call.
+    Its `inputs` are tensors of any shapes `[...]`; inputs of the same shapes have the same types.
     """
 
     def __init__(
@@ -81,6 +87,7 @@ class Replayed(Generic[Result]):
         return result
 
     def _capture(self, inputs: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...], Result]:
+        """Return a graph, the tensors `[...]` that it reads, and what it writes to."""
         held = tuple(tensor.clone() for tensor in inputs)
         graph, result = capture(
             lambda: self._function(*held), self._changed, warm_up=_WARM_UP, pool=self._pool
@@ -90,7 +97,7 @@ class Replayed(Generic[Result]):
 
 
 def numba_stream() -> Any:
-    """Torch's current stream, as Numba's kernels take it."""
+    """Return torch's current stream as Numba's kernels take it."""
     return load_cuda().external_stream(torch.cuda.current_stream().cuda_stream)
 
 
@@ -124,14 +131,14 @@ def share_arrays(tensors: NamedTensors) -> NamedTensors:
 
 
 def prepare(device: torch.device) -> None:
-    """Tell cuBLAS to be deterministic; it asks once, before its first product."""
+    """Tell cuBLAS to be deterministic, which it reads once, before its first product."""
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 @contextmanager
 def exact(device: torch.device) -> Iterator[None]:
-    """On a GPU: deterministic kernels, and products in TF32, which training can bear."""
+    """Use deterministic kernels on a GPU, and products in TF32, which are exact enough to train."""
     if device.type != "cuda":
         yield
         return

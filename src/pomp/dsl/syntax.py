@@ -99,6 +99,9 @@ CLASSES: dict[str, type[Node]] = {
 }
 FORM_OF: dict[type[Node], Form] = {node: FORMS[name] for name, node in CLASSES.items()}
 
+ACTION_PROGRAMS = tuple(Program((Act(action),)) for action in Action)
+"""The programs of one action each, in the order of the actions."""
+
 
 def tokens_of(node: Node) -> list[str]:
     """The tokens of a tree, in the order of its text."""

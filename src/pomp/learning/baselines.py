@@ -1,4 +1,4 @@
-"""What a learned baseline is: modes of one action each, and some settings of stage 3.
+"""The learned baselines: modes of one action each, and some settings of stage 3.
 
 Their horizon is 50,000 actions (DRL's in the paper; PSMP's is not given there), and like machines
 they end by choosing to or at that limit, not when the task is done.
@@ -8,23 +8,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pomp.dsl.vocabulary import Action
+from pomp.dsl.printer import print_program
+from pomp.dsl.syntax import ACTION_PROGRAMS
 
-ACTIONS = tuple(f"DEF run m( {action.token} m)" for action in Action)
-"""The five actions as programs."""
+ACTIONS = tuple(print_program(program) for program in ACTION_PROGRAMS)
+"""The actions as programs."""
 
 HORIZON = 50_000
+"""Actions an episode may take."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A baseline.
+    """A learned baseline.
 
     Attributes:
         name: as `--method` takes it.
-        summary: one line.
-        changes: settings of `pomp.machine.config` that differ from the preset's.
-        modes: what it chooses from.
+        summary: what it is, in one line.
+        changes: settings of stage 3 that differ from the preset's, by name.
+        modes: the programs it chooses from.
     """
 
     name: str
@@ -57,4 +59,4 @@ PERCEPTIONS = Baseline(
 )
 
 BASELINES = {one.name: one for one in (PSMP, DRL, PERCEPTIONS)}
-"""By name."""
+"""The baselines by name."""

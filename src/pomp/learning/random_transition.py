@@ -14,13 +14,17 @@ from pomp.machine.transitions import Choose
 
 @dataclass(frozen=True)
 class RandomTransition:
-    """Chooses any mode, or the end, with equal chances."""
+    """Chooses any mode, or the end, with equal probabilities.
+
+    Attributes:
+        modes: K, how many there are.
+    """
 
     modes: int
     kind: ClassVar[str] = "random"
 
     def chooser(self, episodes: Episodes) -> Choose:
-        """See `pomp.machine.transitions.Transition`."""
+        """Return what chooses for these worlds, on their device."""
 
         def choose(draws: NDArray[np.float64] | None) -> Any:
             if draws is None:
@@ -35,14 +39,14 @@ class RandomTransition:
         return choose
 
     def to_json(self) -> dict[str, Any]:
-        """How many modes there are."""
+        """Return how many modes there are."""
         return {"modes": self.modes}
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """None."""
+        """Return no weights, `[...]`: there are none."""
         return {}
 
 
 def randomise(machine: ProgramMachine) -> ProgramMachine:
-    """The same modes with random transitions."""
+    """Return a machine with the same modes and random transitions."""
     return replace(machine, transition=RandomTransition(len(machine.modes)))

@@ -270,7 +270,7 @@ class Training:
             choices = choose(logits, numbers)
             log_probs = select_log_probs(torch.log_softmax(logits, dim=-1), choices)
             views.take(choices)
-            outcome = (views.gather(name) for name in ("rewards", "ending", "worth"))
+            outcome = (views.gather(name) for name in ("rewards", "ending", "returns"))
             rows.append((observations, modes, choices, log_probs, values, *outcome))
         *seen, values, rewards, ending, returns = (
             torch.stack(column, dim=1) for column in zip(*rows, strict=True)

@@ -1,4 +1,8 @@
-"""The policy: modes and the transitions between them."""
+"""The policy: modes and the transitions between them.
+
+The axes of arrays are B worlds, K modes (a choice is a mode or the end, so there are K + 1), E
+members of an ensemble of networks, and S parameters of one network.
+"""
 
 from pomp.machine.evaluation import Evaluation, evaluate, evaluate_exactly
 from pomp.machine.policy import ProgramMachine

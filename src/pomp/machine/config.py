@@ -24,7 +24,7 @@ class EpisodeConfig:
     """How long one execution of a mode may last. Paper: actions200; the published code counts 220
     calls."""
     most_steps: int = 1000
-    """Modes an episode may run, at scale 1; after the last one it has ended."""
+    """Macro steps an episode may take at scale 1; after the last one it has ended."""
     last_words: bool = False
     """Turn left four times before ending, as the published code does. Paper: ends at once."""
 
@@ -46,7 +46,7 @@ class NetworkConfig:
     hidden: int = 32
     """Width of its layers. Published code: 16."""
     weight_norm: bool = True
-    """Length and direction of the weights are learned apart, but for the last layers."""
+    """Whether length and direction of the weights are learned apart, but for the last layers."""
 
     def __post_init__(self) -> None:
         check_choices(self, inputs=Inputs)

@@ -1,7 +1,7 @@
 """Worlds in which modes run: the macro decision process of a machine, in place, on any device.
 
-A macro step runs the chosen program to its end or its cap, or ends the episode. Arrays belong to
-the worlds' device; a network's tensors can share their memory.
+A macro step runs the chosen program to its end or its cap, or ends the episode. Arrays are on the
+worlds' device; a network's tensors can share their memory.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,13 +33,16 @@ class Episodes:
     """B worlds, each with its own set of modes.
 
     Attributes:
+        setting: the task.
         worlds: their states.
-        mode: `[B]` int64: the mode that ran last; -1 before the first.
-        taken: `[B]` int32: macro steps of the episode.
-        ending: `[B]` uint8: 0, `BY_CHOICE` or `BY_LIMIT`, if the last step ended the episode.
-        rewards: `[B]` float64: of the last step.
-        worth: `[B]` float64: what the episode was worth after the last step.
-        idle: `[B]` uint8: the mode that ran last took no action; 0 before the first.
+        config: how machines act.
+        mode: `[B]` int64, the mode that ran last; -1 before the first.
+        taken: `[B]` int32, the macro steps of the episode so far.
+        ending: `[B]` uint8, 0 while the episode goes on, `BY_CHOICE` or `BY_LIMIT` if the last step
+            ended it.
+        rewards: `[B]` float64, what the last step earned.
+        returns: `[B]` float64, what the episode has earned up to the last step.
+        idle: `[B]` uint8, 1 if the mode that ran last took no action; 0 before the first.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class Episodes:
         restarts: bool,
         threads: int | None = None,
     ) -> None:
-        """Begin.
+        """Begin an episode in every world.
 
         Args:
             setting: the task.
@@ -60,7 +63,10 @@ class Episodes:
             worlds: start states, which will be changed.
             config: how machines act.
             restarts: whether a new episode begins where one has ended.
-            threads: CPU threads; None: all.
+            threads: CPU threads to use; None: all.
+
+        Raises:
+            ConfigError: the worlds cannot be dealt out, or do not fit the task.
         """
         check_worlds(setting, worlds)
         if not sets or not all(sets) or len(worlds) % len(sets):
@@ -78,15 +84,20 @@ class Episodes:
         state: Any = self._first_state()
         if worlds.device == "cuda":
             self._place, state = tuple(map(to_device, self._place)), map(to_device, state)
-        self.mode, self.taken, self.ending, self.rewards, self.worth, self.idle = state
+        self.mode, self.taken, self.ending, self.rewards, self.returns, self.idle = state
 
     def _first_state(self) -> list[NDArray[Any]]:
+        """Return `state` as it is before the first step, `[B]` each."""
         state = [np.zeros(len(self.worlds), dtype) for dtype in _STATE]
         state[0][:] = -1
         return state
 
     def restart(self, streams: NDArray[np.uint64]) -> None:
-        """Begin anew in place, each world with a start drawn from its stream."""
+        """Begin new episodes in place.
+
+        Args:
+            streams: `[B]` uint64, from which the worlds draw their starts; read.
+        """
         reset_again(self.setting, self.worlds, streams)
         for array, first in zip(self.state, self._first_state(), strict=True):
             fill(array, first)
@@ -96,11 +107,15 @@ class Episodes:
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """Mode, steps taken, ending, rewards, worth and idle, in the order kernels take them."""
-        return self.mode, self.taken, self.ending, self.rewards, self.worth, self.idle
+        """The arrays of this class, `[B]` each, in the order kernels take them."""
+        return self.mode, self.taken, self.ending, self.rewards, self.returns, self.idle
 
     def step(self, choices: Any) -> None:
-        """Run the chosen modes; `[B]` int64: a mode's number, or the number of modes to end."""
+        """Take one macro step in every world.
+
+        Args:
+            choices: `[B]` int64, a mode's number, or the number of modes to end the episode.
+        """
         if self.worlds.device == "cuda":
             self.stepper(choices)(0)
             return
@@ -120,7 +135,14 @@ class Episodes:
         launch(parts, step_part)
 
     def stepper(self, choices: Any) -> Callable[[Any], None]:
-        """On a GPU: a step with choices from fixed memory, as a function of the stream to use."""
+        """Prepare a step on a GPU that can be launched often.
+
+        Args:
+            choices: `[B]` int64, read anew by every launch.
+
+        Returns:
+            What launches a step on a stream.
+        """
         kernel = cuda_kernels_of(self.setting, self._code.depth).take_modes
         arguments = (
             as_launchable(self._code.on_device), *map(as_launchable, self._place),
@@ -131,7 +153,15 @@ class Episodes:
         return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*arguments)
 
     def sense(self, out: Any = None, *, compass: bool = True) -> Any:
-        """What transitions by rules see, `[B]` uint8 below `SENSES`; see `sense_world`."""
+        """Compute what transitions by rules see, as `pomp.engine.lanes.sense_world` packs it.
+
+        Args:
+            out: `[B]` uint8, written; None: a new array.
+            compass: whether to look for the nearest marker, which takes longest.
+
+        Returns:
+            `[B]` uint8, numbers below `SENSES`.
+        """
         if self.worlds.device == "cuda":
             senses = room(len(self), np.uint8) if out is None else out
             self.sensor(senses, compass=compass)(0)
@@ -143,7 +173,15 @@ class Episodes:
         return senses
 
     def sensor(self, out: Any, *, compass: bool = True) -> Callable[[Any], None]:
-        """On a GPU: `sense` into fixed memory, as a function of the stream to use."""
+        """Prepare `sense` on a GPU as something that can be launched often.
+
+        Args:
+            out: `[B]` uint8, written by every launch.
+            compass: whether to look for the nearest marker.
+
+        Returns:
+            What launches it on a stream.
+        """
         kernel, constants = (
             cuda_kernels_of(self.setting).sense_worlds,
             constants_on_device(self.setting),

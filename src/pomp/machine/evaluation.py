@@ -1,4 +1,7 @@
-"""What a machine is worth: episodes on many worlds at once, sampled or exact."""
+"""What a machine earns: episodes on many worlds at once, sampled or exact.
+
+`[N]` is the axis of episodes.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,24 +24,24 @@ from pomp.tasks.task import Setting
 VALIDATION_EPISODES = 200
 
 Watch = Callable[[int, int], None]
-"""Told how many steps were taken, and how many episodes are over."""
+"""Called at every macro step with how many were taken and how many episodes are over."""
 
 _RESAMPLES = 2000  # of the bootstrap
-_AHEAD = 64  # draws made at once
+_AHEAD = 64  # macro steps whose random numbers are drawn at once
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Episodes of a machine.
+    """What became of N episodes of a machine.
 
     Attributes:
         setting: the task, scale included.
         returns: `[N]` float64.
-        programs: `[N]` modes that ran (an end counts as one step, but runs none).
-        actions: `[N]` primitive actions.
-        ended: `[N]` bool: the machine chose to end; else it was stopped at its limit.
-        paths: `[N, T]` int16: what was chosen, step by step; -1 behind the end.
-        weights: `[N]` probabilities of the starts, or None: all alike.
+        programs: `[N]` int64, modes that ran (an end counts as one step, but runs none).
+        actions: `[N]` int64, primitive actions.
+        ended: `[N]` bool, whether the machine chose to end; else it was stopped at its limit.
+        paths: `[N, T]` int16, what was chosen, step by step; -1 behind the end.
+        weights: `[N]` float64, the probabilities of the starts; None: all alike.
     """
 
     setting: Setting
@@ -69,7 +72,12 @@ class Evaluation:
         return bootstrap(self.returns)
 
     def transitions(self, modes: int) -> NDArray[np.int64]:
-        """`[K + 1, K + 1]`: how often a choice (column) came after a mode (row, first: start)."""
+        """Count how often a choice came after a mode.
+
+        Returns:
+            `[K + 1, K + 1]` int64: a row for each last mode, the first for the start, and a column
+            for each choice, the last for the end.
+        """
         before = np.concatenate([np.full((len(self.paths), 1), -1), self.paths[:, :-1]], axis=1)
         counts = np.zeros((modes + 1, modes + 1), np.int64)
         happened = self.paths >= 0
@@ -77,7 +85,7 @@ class Evaluation:
         return counts
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
+        """Return the statistics and the returns, as JSON can hold them."""
         ceiling = self.setting.task.ceiling
         return {
             "mean": self.mean,
@@ -97,7 +105,7 @@ class Evaluation:
 
 
 def bootstrap(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
-    """95 % bootstrap interval of a mean."""
+    """Return the 95 % bootstrap interval of the mean of `values`, `[N]`."""
     found = np.asarray(values, np.float64)
     streams = open_streams(Purpose.EVALUATION, 0, 2, worlds=_RESAMPLES)
     rows = (draw_units(streams, len(found)) * len(found)).astype(np.int64)
@@ -118,13 +126,13 @@ def evaluate(
     """Play episodes from starts that are drawn for evaluation alone.
 
     Args:
-        machine: which.
+        machine: whose.
         episodes: how many; None: the task's `episodes`, as the paper's tables have.
-        seed: of the starts and the choices.
+        seed: decides which starts and choices are drawn.
         scale: how much longer the task is than it was in training.
         greedy: take the likeliest choice instead of drawing one.
         device: cpu or cuda.
-        watch: told of every step.
+        watch: called at every step.
     """
     setting = machine.configure(scale)
     count = setting.task.episodes if episodes is None else episodes
@@ -134,7 +142,10 @@ def evaluate(
 
 
 def validate(machine: ProgramMachine) -> float:
-    """What decides between machines of a task: the mean of episodes that are no evaluation's."""
+    """Return the mean return of episodes that belong to no evaluation.
+
+    It decides between machines of one task.
+    """
     setting = machine.configure()
     worlds = draw_starts(setting, VALIDATION_EPISODES, 0, Purpose.VALIDATION)
     draws = open_streams(Purpose.VALIDATION, 0, 1, worlds=VALIDATION_EPISODES)
@@ -142,7 +153,9 @@ def validate(machine: ProgramMachine) -> float:
 
 
 def evaluate_exactly(machine: ProgramMachine, *, scale: int = 1) -> Evaluation:
-    """The expected return over all starts, where nothing else is random.
+    """Play one episode from every possible start, where nothing else is random.
+
+    The mean of the result is the expected return.
 
     Raises:
         ConfigError: starts cannot be listed, or the task draws at random.
@@ -156,13 +169,13 @@ def evaluate_exactly(machine: ProgramMachine, *, scale: int = 1) -> Evaluation:
 def play_exactly(
     machine: ProgramMachine, setting: Setting, worlds: WorldBatch, weights: NDArray[np.float64]
 ) -> Evaluation:
-    """One episode in every world, in place, with the likeliest choices.
+    """Play one episode in every world, in place, with the likeliest choices.
 
     Args:
-        machine: which.
+        machine: whose.
         setting: its task.
-        worlds: every start.
-        weights: `[B]` the probability of each.
+        worlds: the starts, written.
+        weights: `[N]` float64, the probability of each start.
 
     Raises:
         ConfigError: the task draws at random.
@@ -184,7 +197,16 @@ def play(
     streams: NDArray[np.uint64] | None,
     watch: Watch | None = None,
 ) -> Evaluation:
-    """One episode in every world, in place; without streams the likeliest choices are taken."""
+    """Play one episode in every world, in place.
+
+    Args:
+        machine: whose.
+        setting: its task.
+        worlds: the starts, written.
+        streams: `[N]` uint64, from which choices are drawn, written; None: the likeliest choices
+            are taken.
+        watch: called at every step.
+    """
     running, steps = machine.episodes(setting, worlds), list[NDArray[np.int16]]()
     for chosen in choose_steps(machine, running, streams):
         steps.append(chosen)
@@ -196,7 +218,17 @@ def play(
 def choose_steps(
     machine: ProgramMachine, running: Episodes, streams: NDArray[np.uint64] | None
 ) -> Iterator[NDArray[np.int16]]:
-    """Play to the end: what is chosen, `[B]`, -1 where all is over, each told before it happens."""
+    """Play episodes to their ends, and say before every step what is chosen.
+
+    Args:
+        machine: whose.
+        running: the episodes, written.
+        streams: `[N]` uint64, from which choices are drawn, written; None: the likeliest choices
+            are taken.
+
+    Yields:
+        `[N]` int16, the choices; -1 where the episode is over.
+    """
     choose = machine.transition.chooser(running)
     ahead, place = np.empty((0, len(running))), 0
     while not (is_over := to_host(running.ending) != 0).all():
@@ -209,14 +241,19 @@ def choose_steps(
 
 
 def conclude(running: Episodes, steps: Sequence[NDArray[np.int16]]) -> Evaluation:
-    """What ended episodes were worth, given what was chosen in them."""
+    """Sum up ended episodes, given the choices of their `steps`, `[N]` int16 each."""
     returns, programs, actions, ended = outcomes(running)
     return Evaluation(running.setting, returns, programs, actions, ended, np.stack(steps, axis=1))
 
 
 def outcomes(batch: Episodes) -> tuple[NDArray[Any], ...]:
-    """Returns, programs run, actions, and whether the end was chosen, of ended episodes."""
+    """Return what became of ended episodes.
+
+    Returns:
+        Returns, programs run, actions, and whether the end was chosen; `[N]` each, as in
+        `Evaluation`.
+    """
     ended = to_host(batch.ending) == BY_CHOICE
     programs = to_host(batch.taken).astype(np.int64) - ended
     actions = batch.worlds.to("cpu").actions.astype(np.int64)
-    return np.array(to_host(batch.worth)), programs, actions, ended
+    return np.array(to_host(batch.returns)), programs, actions, ended

@@ -1,8 +1,10 @@
 """The transition network, for many members at once.
 
-An ensemble is E networks of one shape whose parameters are the rows of one tensor; members never
-see each other. A member with fewer modes than the shape has room for is filled up: its missing
-modes are never on as inputs and never chosen as outputs.
+An ensemble is E networks of one shape whose parameters are the rows of one tensor, `[E, S]`;
+members never see each other. A member with fewer modes than the shape's K is padded: its missing
+modes are never on as inputs and never chosen as outputs. B is the number of worlds of a member.
+
+Functions take the parameters as `parts`: by name, `[E, outputs, ...]` each.
 """
 
 import math
@@ -23,15 +25,24 @@ CHANNELS = 8
 PERCEPTIONS = 5
 _KERNELS = (4, 2)  # of the two convolutions
 _FILTERS = 32
-_UNLIKELY = -1e9  # the logit of a mode that a member does not have
-_RELU = math.sqrt(2)
+_ABSENT = -1e9  # added to the logit of a mode that a member does not have
+_RELU_GAIN = math.sqrt(2)
 
 Arrays = dict[str, NDArray[np.float32]]
+"""Parameters of one member by name."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A matrix and a bias; `fan` is what the matrix's columns are."""
+    """A linear layer or a convolution: a weight matrix and a bias.
+
+    Attributes:
+        name: of the layer; its parameters are `name.weight`, `name.scale` and `name.bias`.
+        outputs: rows of the matrix.
+        fan: the shape of one row: the inputs, or channels, rows and columns of a filter.
+        gain: what first weights are multiplied by.
+        has_norm: whether length and direction of the rows are learned apart.
+    """
 
     name: str
     outputs: int
@@ -41,12 +52,12 @@ class Layer:
 
     @property
     def columns(self) -> int:
-        """Inputs of one output."""
+        """The inputs of one output."""
         return math.prod(self.fan)
 
     @property
     def parts(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Names and shapes of its parameters."""
+        """The names and shapes of its parameters."""
         norm = [(f"{self.name}.scale", (self.outputs,))] if self.has_norm else []
         weight = (f"{self.name}.weight", (self.outputs, *self.fan))
         return [weight, *norm, (f"{self.name}.bias", (self.outputs,))]
@@ -63,22 +74,22 @@ class Shape:
 
     @cached_property
     def layers(self) -> list[Layer]:
-        """All layers, in the order of their parameters."""
+        """The layers, in the order of their parameters."""
         hidden, norm = self.config.hidden, self.config.weight_norm
         layers = []
         if self.sees_grid:
             (first, second), cells = _KERNELS, (self.height - 4) * (self.width - 4)
             layers += [
-                Layer("grid.0", _FILTERS, (CHANNELS, first, first), _RELU, norm),
-                Layer("grid.1", _FILTERS, (_FILTERS, second, second), _RELU, norm),
-                Layer("grid.2", hidden, (_FILTERS * cells,), _RELU, norm),
+                Layer("grid.0", _FILTERS, (CHANNELS, first, first), _RELU_GAIN, norm),
+                Layer("grid.1", _FILTERS, (_FILTERS, second, second), _RELU_GAIN, norm),
+                Layer("grid.2", hidden, (_FILTERS * cells,), _RELU_GAIN, norm),
             ]
         if self.config.inputs == "grid+mode":
-            layers.append(Layer("mode", hidden, (self.modes + 1,), _RELU, norm))
+            layers.append(Layer("mode", hidden, (self.modes + 1,), _RELU_GAIN, norm))
         if self.sees_mode:
             sizes = {"grid+mode": 2 * hidden, "perceptions+mode": PERCEPTIONS + self.modes + 1}
-            layers.append(Layer("trunk.0", hidden, (sizes[self.config.inputs],), _RELU, norm))
-            layers.append(Layer("trunk.1", hidden, (hidden,), _RELU, norm))
+            layers.append(Layer("trunk.0", hidden, (sizes[self.config.inputs],), _RELU_GAIN, norm))
+            layers.append(Layer("trunk.1", hidden, (hidden,), _RELU_GAIN, norm))
         heads = [("actor", self.modes + 1, 0.01), ("critic", 1, 1.0)]
         layers += [Layer(name, outputs, (hidden,), gain, False) for name, outputs, gain in heads]
         return layers
@@ -95,25 +106,28 @@ class Shape:
 
     @property
     def parts(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Names and shapes of all parameters, in order."""
+        """The names and shapes of all parameters, in order."""
         return [part for layer in self.layers for part in layer.parts]
 
     @property
     def size(self) -> int:
-        """Parameters in all."""
+        """S, the number of parameters."""
         return sum(math.prod(shape) for _, shape in self.parts)
 
-    def split(self, flat: Tensor) -> dict[str, Tensor]:
-        """`[E, size]` as named parts, `[E, *shape]` each; views."""
+    def split(self, parameters: Tensor) -> dict[str, Tensor]:
+        """Return `parameters`, `[E, S]`, as named parts, `[E, *shape]` each; views."""
         sizes = [math.prod(shape) for _, shape in self.parts]
-        pieces = torch.split(flat, sizes, dim=1)
+        pieces = torch.split(parameters, sizes, dim=1)
         return {
-            name: piece.view(len(flat), *shape)
+            name: piece.view(len(parameters), *shape)
             for (name, shape), piece in zip(self.parts, pieces, strict=True)
         }
 
     def pack(self, arrays: Arrays) -> NDArray[np.float32]:
-        """Named arrays of a member as one row; one with fewer modes is filled up with zeros.
+        """Join the named arrays of a member; those of one with fewer modes are padded with zeros.
+
+        Returns:
+            `[S]` float32.
 
         Raises:
             DataFileError: an array is missing or does not fit.
@@ -131,19 +145,24 @@ class Shape:
             row.append(whole.ravel())
         return np.concatenate(row)
 
-    def unpack(self, row: NDArray[np.float32]) -> Arrays:
-        """The named arrays of a member."""
+    def unpack(self, parameters: NDArray[np.float32]) -> Arrays:
+        """Return the named arrays of a member, given its `parameters`, `[S]` float32."""
         arrays, first = {}, 0
         for name, shape in self.parts:
             last = first + math.prod(shape)
-            arrays[name] = np.array(row[first:last]).reshape(shape)
+            arrays[name] = np.array(parameters[first:last]).reshape(shape)
             first = last
         return arrays
 
-    def cut(self, row: NDArray[np.float32], modes: int) -> Arrays:
-        """The named arrays of a member that has fewer modes than the shape has room for."""
+    def cut(self, parameters: NDArray[np.float32], modes: int) -> Arrays:
+        """Return the named arrays of a member that may have fewer modes than this shape.
+
+        Args:
+            parameters: `[S]` float32, padded.
+            modes: how many the member has.
+        """
         small = dict(Shape(self.config, self.height, self.width, modes).parts)
-        whole = self.unpack(row)
+        whole = self.unpack(parameters)
         return {
             name: np.ascontiguousarray(array[tuple(slice(length) for length in small[name])])
             for name, array in whole.items()
@@ -151,7 +170,7 @@ class Shape:
 
 
 def draw_weights(shape: Shape, stream: np.uint64) -> Arrays:
-    """First weights of a member: orthogonal matrices, zero biases."""
+    """Draw first weights of a member from a stream: orthogonal matrices, zero biases."""
     arrays: Arrays = {}
     for number, layer in enumerate(shape.layers):
         rows, columns = layer.outputs, layer.columns
@@ -174,33 +193,36 @@ class Ensemble:
 
     Attributes:
         shape: theirs.
-        absent: `[E, 1, K + 1]`: what is added to logits; very little where a member has no mode.
+        absent: `[E, 1, K + 1]` float32, added to logits; far below 0 where a member has no mode.
     """
 
     def __init__(self, shape: Shape, modes: list[int], device: str) -> None:
+        """Prepare members with so many modes each, on a device."""
         self.shape = shape
         self._every = torch.arange(shape.modes + 1, device=device)
         is_absent = self._every > torch.tensor(modes, device=device)[:, None]
-        self.absent = (is_absent * _UNLIKELY)[:, None]
+        self.absent = (is_absent * _ABSENT)[:, None]
 
-    def __call__(self, flat: Tensor, seen: Tensor, mode: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits and values.
+    def __call__(
+        self, parameters: Tensor, observations: Tensor, modes: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Compute logits and values.
 
         Args:
-            flat: `[E, size]`, the parameters.
-            seen: `[E, B, 8, H, W]` uint8 planes, or `[E, B]` uint8 senses.
-            mode: `[E, B]` int64: the last mode, -1 before the first.
+            parameters: `[E, S]` float32.
+            observations: `[E, B, 8, H, W]` uint8 planes, or `[E, B]` uint8 senses.
+            modes: `[E, B]` int64, the last modes; -1 before the first.
 
         Returns:
-            `[E, B, K + 1]`, the last of a member's own being the end, and `[E, B]`.
+            Logits `[E, B, K + 1]`, the last of a member's own being the end, and values `[E, B]`.
         """
-        parts = self.shape.split(flat)
+        parts = self.shape.split(parameters)
         if self.shape.sees_grid:
-            hidden = _relu(parts, "grid.2", _look_over(parts, seen))
+            hidden = _relu(parts, "grid.2", _convolve_grid(parts, observations))
         else:
-            hidden = _see(seen)
+            hidden = _unpack_senses(observations)
         if self.shape.sees_mode:
-            last = (mode.unsqueeze(-1) == self._every).to(flat.dtype)
+            last = (modes.unsqueeze(-1) == self._every).to(parameters.dtype)
             if self.shape.sees_grid:
                 last = _relu(parts, "mode", last)
             hidden = torch.cat([hidden, last], dim=-1)
@@ -209,8 +231,8 @@ class Ensemble:
         return logits, _linear(parts, "critic", hidden).squeeze(-1)
 
 
-def _look_over(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
-    """`[E, B, 8, H, W]` -> `[E, B, features]`: two convolutions, each member with its own."""
+def _convolve_grid(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
+    """Run two convolutions over `planes`, `[E, B, 8, H, W]`: each member's own, to `[E, B, F]`."""
     members, batch = planes.shape[:2]
     if planes.device.type == "cuda":  # products of patches; cuDNN is slow with members as groups
         first = _convolve(parts, "grid.0", planes.flatten(0, 1), is_last=False)
@@ -227,7 +249,17 @@ def _look_over(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
 
 
 def _convolve(parts: dict[str, Tensor], name: str, planes: Tensor, *, is_last: bool) -> Tensor:
-    """`[E * B, H, W, C]` (or `[E * B, C, H, W]`) -> `[E * B, H - k + 1, W - k + 1, F]`."""
+    """Run one convolution of F filters on a GPU.
+
+    Args:
+        parts: the parameters.
+        name: the layer's.
+        planes: `[E * B, H, W, C]` if the channels come last, else `[E * B, C, H, W]`.
+        is_last: whether they do.
+
+    Returns:
+        `[E * B, H - k + 1, W - k + 1, F]`.
+    """
     from pomp.machine.patches_cuda import patches_of
 
     weight, bias = _weight(parts, name), parts[f"{name}.bias"]  # [E, F, C, k, k], [E, F]
@@ -237,14 +269,14 @@ def _convolve(parts: dict[str, Tensor], name: str, planes: Tensor, *, is_last: b
     return torch.baddbmm(bias.unsqueeze(1), rows, filters).relu().view(*patches.shape[:3], -1)
 
 
-def _see(senses: Tensor) -> Tensor:
-    """`[E, B]` senses -> `[E, B, 5]`: the four perceptions, and no markers present."""
+def _unpack_senses(senses: Tensor) -> Tensor:
+    """Turn `senses`, `[E, B]`, into the five perceptions, `[E, B, 5]` float32, each 0 or 1."""
     bits = torch.stack([senses >> bit & 1 for bit in range(PERCEPTIONS - 1)], dim=-1)
     return torch.cat([bits, 1 - bits[..., -1:]], dim=-1).to(torch.float32)
 
 
 def _weight(parts: dict[str, Tensor], name: str) -> Tensor:
-    """`[E, outputs, *fan]`: the matrix, or its direction times its length."""
+    """Return a layer's weights, `[E, outputs, *fan]`; normalised, direction times length."""
     weight, scale = parts[f"{name}.weight"], parts.get(f"{name}.scale")
     if scale is None:
         return weight
@@ -254,25 +286,35 @@ def _weight(parts: dict[str, Tensor], name: str) -> Tensor:
 
 
 def _linear(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
+    """Apply a layer to `inputs`, `[E, B, columns]`, giving `[E, B, outputs]`."""
     weight = _weight(parts, name)
     return torch.baddbmm(parts[f"{name}.bias"].unsqueeze(1), inputs, weight.transpose(1, 2))
 
 
 def _relu(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
+    """Apply a layer to `inputs`, `[E, B, columns]`, and cut what is below 0."""
     return _linear(parts, name, inputs).relu()
 
 
 def choose(logits: Tensor, draws: Tensor | None) -> Tensor:
-    """`[..., K + 1]` -> `[...]` int64: the choice a number from 0 to 1 stands for, or the best."""
+    """Choose by the probabilities that logits stand for.
+
+    Args:
+        logits: `[..., K + 1]` float32.
+        draws: `[...]` float64, random numbers from 0 to 1; None: the likeliest choice is taken.
+
+    Returns:
+        `[...]` int64.
+    """
     if draws is None:
         return logits.argmax(dim=-1)
-    chances = torch.softmax(logits, dim=-1)
-    edges = (chances.unsqueeze(-2) * _up_to(chances.shape[-1], chances.device)).sum(dim=-1)
+    probs = torch.softmax(logits, dim=-1)
+    edges = (probs.unsqueeze(-2) * _up_to(probs.shape[-1], probs.device)).sum(dim=-1)
     edges = edges[..., :-1] / edges[..., -1:]  # rounding: the last edge is 1
     return (draws.unsqueeze(-1) >= edges).sum(dim=-1)
 
 
 @cache
 def _up_to(count: int, device: torch.device) -> Tensor:
-    """A matrix whose product with numbers adds up those so far."""
+    """Return `[count, count]` ones up to the diagonal: times numbers, it sums those so far."""
     return torch.ones(count, count, device=device).tril()

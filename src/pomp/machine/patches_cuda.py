@@ -1,4 +1,7 @@
-"""Patches of planes on a GPU: a convolution is their product with its filters."""
+"""Patches of planes on a GPU: a convolution is their product with its filters.
+
+The axes are R images, H rows and W columns of C channels; a patch has k rows and columns.
+"""
 
 from typing import Any
 
@@ -12,9 +15,13 @@ from pomp.core.graphs import launch_on_stream
 
 @device_kernel
 def cut_patches(planes, is_last, side, patches):
-    """A block for each row of patches `[R, H', W', k * k * C]`, threads for what is within one.
+    """Write all patches: a block for each row of them, threads for what is within one.
 
-    `planes` are `[R, H, W, C]` if the channels come last, else `[R, C, H, W]`.
+    Args:
+        planes: `[R, H, W, C]` if the channels come last, else `[R, C, H, W]`; read.
+        is_last: whether the channels of `planes` come last.
+        side: k.
+        patches: `[R, H - k + 1, W - k + 1, k * k * C]` float32, written.
     """
     image, row = cuda.blockIdx.x // patches.shape[1], cuda.blockIdx.x % patches.shape[1]
     channels = planes.shape[3] if is_last else planes.shape[1]
@@ -32,7 +39,13 @@ def cut_patches(planes, is_last, side, patches):
 
 @device_kernel
 def join_patches(patches, side, planes):
-    """A block for each row of `planes` `[R, H, W, C]`: the sums of what patches hold of them."""
+    """Add up what patches hold of each number of the planes: a block for each row of planes.
+
+    Args:
+        patches: `[R, H - k + 1, W - k + 1, k * k * C]` float32, read.
+        side: k.
+        planes: `[R, H, W, C]` float32, written.
+    """
     image, row = cuda.blockIdx.x // planes.shape[1], cuda.blockIdx.x % planes.shape[1]
     place = cuda.threadIdx.x
     while place < planes.shape[2] * planes.shape[3]:
@@ -47,8 +60,15 @@ def join_patches(patches, side, planes):
 
 
 class _Patches(torch.autograd.Function):
+    """`cut_patches` with `join_patches` as its gradient.
+
+    `planes` are `[R, H, W, C]` or `[R, C, H, W]`, patches and their `gradient`
+    `[R, H - k + 1, W - k + 1, k * k * C]`.
+    """
+
     @staticmethod
     def forward(context: Any, planes: Tensor, is_last: bool, side: int) -> Tensor:
+        """Cut patches, `[R, H - k + 1, W - k + 1, k * k * C]`."""
         images, *shape = planes.shape
         height, width, channels = shape if is_last else (*shape[1:], shape[0])
         size = (images, height - side + 1, width - side + 1, side * side * channels)
@@ -59,6 +79,7 @@ class _Patches(torch.autograd.Function):
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        """Return the gradient by the planes, `[R, H, W, C]`."""
         planes = torch.empty(context.size, dtype=gradient.dtype, device=gradient.device)
         rows = planes.shape[0] * planes.shape[1]
         launch_on_stream(join_patches, rows, gradient.contiguous(), context.side, planes)
@@ -66,12 +87,12 @@ class _Patches(torch.autograd.Function):
 
 
 def patches_of(planes: Tensor, side: int, *, is_last: bool) -> Tensor:
-    """All patches of planes; there is a gradient only for planes whose channels come last.
+    """Return all patches of planes; there is a gradient only if the channels come last.
 
     Args:
-        planes: `[R, H, W, C]` if the channels come last, else `[R, C, H, W]`.
-        side: k, of a patch.
-        is_last: see `planes`.
+        planes: `[R, H, W, C]` if the channels come last, else `[R, C, H, W]`; uint8 or float32.
+        side: k, the rows and columns of a patch.
+        is_last: whether the channels of `planes` come last.
 
     Returns:
         `[R, H - k + 1, W - k + 1, k * k * C]` float32.

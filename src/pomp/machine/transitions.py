@@ -19,7 +19,8 @@ from pomp.machine.episodes import Episodes
 from pomp.machine.sensors import WITH_COMPASS, check_condition, holds, name_sensors
 
 Choose = Callable[[NDArray[np.float64] | None], Any]
-"""Numbers from 0 to 1, one per world, or None for the likeliest -> choices `[B]` int64."""
+"""Turns random numbers from 0 to 1, `[B]` float64, into choices, `[B]` int64 on the worlds' device;
+None instead of the numbers asks for the likeliest choices."""
 
 END = "end"
 
@@ -34,29 +35,33 @@ class Transition(Protocol):
     kind: ClassVar[str]
 
     def chooser(self, episodes: Episodes) -> Choose:
-        """What chooses for these worlds, on their device; it reads them anew at every call."""
+        """Return what chooses for these worlds, on their device; it looks at them at every call."""
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """All but the arrays."""
+        """Return what a file holds of it, but for the arrays."""
         ...
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The weights, if any."""
+        """Return its weights by name, of any shapes `[...]`; nothing if it has none."""
         ...
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`if` some conditions hold, then a mode."""
+    """One rule of a decision list: if all its conditions hold, it chooses.
+
+    Attributes:
+        to: a mode's number; None: the end.
+        when: the conditions: sensors, or their negations with `not ` before the name. A rule
+            without conditions always holds.
+    """
 
     to: int | None
-    """A mode's number, or None: end."""
     when: tuple[str, ...] = ()
-    """Sensors, or their negations with `not ` before the name; all must hold. None: always."""
 
     def holds(self, senses: int) -> bool:
-        """Whether it fires for what `pomp.engine.lanes.sense_world` says."""
+        """Whether it holds, given what `pomp.engine.lanes.sense_world` says."""
         return all(holds(condition, senses) for condition in self.when)
 
     def check(self, modes: int) -> None:
@@ -72,12 +77,17 @@ class Rule:
             check_condition(condition)
 
     def to_json(self) -> dict[str, Any]:
-        """As in a file."""
+        """Return the rule as a file holds it."""
         return {"when": list(self.when), "to": END if self.to is None else self.to}
 
 
 def unreachable(start: Sequence[Rule], after: Sequence[Sequence[Rule]]) -> list[int]:
-    """Modes to which no rules lead from the start, whatever is sensed."""
+    """Return the modes to which no rules lead from the start, whatever is sensed.
+
+    Args:
+        start: the rules before the first mode.
+        after: the rules after each mode.
+    """
     reached, pending = set[int](), list(start)
     while pending:
         to = pending.pop().to
@@ -111,12 +121,16 @@ class DecisionList:
 
     @property
     def sensors(self) -> str:
-        """`perceptions only` or `with compass`."""
+        """What the rules ask for: `perceptions only` or `with compass`."""
         rules = (rule for rules in (self.start, *self.after) for rule in rules)
         return name_sensors(condition for rule in rules for condition in rule.when)
 
     def table(self) -> NDArray[np.int64]:
-        """`[K + 1, SENSES]`: the choice after a mode (first: at the start) by what is sensed."""
+        """Return what the rules choose, for all that can be sensed.
+
+        Returns:
+            `[K + 1, SENSES]` int64: a row for each last mode, the first for the start.
+        """
         end = len(self.after)
         return np.array(
             [
@@ -128,7 +142,7 @@ class DecisionList:
         )  # fmt: skip
 
     def chooser(self, episodes: Episodes) -> Choose:
-        """See `Transition`."""
+        """Return what chooses by the rules, on the worlds' device; random numbers are not used."""
         table, compass = self.table(), self.sensors == WITH_COMPASS
         if episodes.worlds.device == "cuda":
             import torch
@@ -146,19 +160,24 @@ class DecisionList:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """The rules."""
+        """Return the rules as a file holds them."""
         return {
             "start": [rule.to_json() for rule in self.start],
             "after": [[rule.to_json() for rule in rules] for rules in self.after],
         }
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """None."""
+        """Return no weights, `[...]`: rules have none."""
         return {}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "DecisionList":
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote.
+
+        Raises:
+            DataFileError: the rules are no decision list.
+            UnknownNameError: a condition is no sensor.
+        """
 
         def read(rules: Sequence[dict[str, Any]]) -> tuple[Rule, ...]:
             return tuple(
@@ -171,13 +190,13 @@ class DecisionList:
 
 @dataclass(frozen=True)
 class NetworkTransition:
-    """The paper's network.
+    """A network that chooses, as in the paper.
 
     Attributes:
         config: its settings.
         size: rows and columns of the grid it sees.
         modes: how many it chooses from.
-        arrays: its weights by name.
+        arrays: its weights by name, with the shapes `[outputs, ...]` of `Shape.parts`.
     """
 
     config: NetworkConfig
@@ -191,7 +210,7 @@ class NetworkTransition:
         return self.config.inputs == "perceptions+mode" or size == self.size
 
     def chooser(self, episodes: Episodes) -> Choose:
-        """See `Transition`."""
+        """Return what chooses with the network, on the worlds' device."""
         import torch
 
         from pomp.machine.network import Ensemble, Shape, choose
@@ -200,12 +219,12 @@ class NetworkTransition:
         device = episodes.worlds.device
         shape = Shape(self.config, *self.size, self.modes)
         network = Ensemble(shape, [self.modes], device)
-        flat = torch.from_numpy(shape.pack(self.arrays))[None].to(device)
+        parameters = torch.from_numpy(shape.pack(self.arrays))[None].to(device)
         views = Views([episodes], self.config.inputs, members=1)
 
         @torch.no_grad()
         def choose_next(draws: NDArray[np.float64] | None) -> Any:
-            logits, _ = network(flat, views.look(), views.mode())
+            logits, _ = network(parameters, views.look(), views.mode())
             numbers = None if draws is None else torch.from_numpy(draws)[None].to(device)
             choices = choose(logits, numbers)[0]
             return choices.numpy() if device == "cpu" else choices
@@ -213,18 +232,26 @@ class NetworkTransition:
         return choose_next
 
     def to_json(self) -> dict[str, Any]:
-        """Its shape."""
+        """Return its settings and sizes."""
         return {"config": to_json(self.config), "size": list(self.size), "modes": self.modes}
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Its weights."""
+        """Return its weights by name, `[outputs, ...]` each."""
         return dict(self.arrays)
 
     @classmethod
     def from_parts(
         cls, values: dict[str, Any], arrays: dict[str, NDArray[Any]]
     ) -> "NetworkTransition":
-        """Read what `to_json` and `to_arrays` wrote; the weights must fit."""
+        """Read what `to_json` and `to_arrays` wrote.
+
+        Args:
+            values: settings and sizes.
+            arrays: weights by name, `[outputs, ...]` each.
+
+        Raises:
+            DataFileError: the weights do not fit, or are no numbers.
+        """
         from pomp.machine.network import Shape
 
         height, width = map(int, values["size"])

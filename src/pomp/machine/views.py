@@ -1,4 +1,7 @@
-"""What networks see of episodes, as tensors that share the worlds' memory where they can."""
+"""What networks see of episodes, as tensors that share the worlds' memory where they can.
+
+The axes are E members and B worlds of each.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +18,7 @@ from pomp.machine.network import CHANNELS
 
 
 def as_tensor(array: Any) -> Tensor:
-    """A tensor on the array's device, in the same memory."""
+    """Return a tensor of an array's shape `[...]` and type, on its device and in its memory."""
     if isinstance(array, np.ndarray):
         return torch.from_numpy(array)
     return torch.as_tensor(array, device="cuda")
@@ -29,6 +32,13 @@ class Views:
     """
 
     def __init__(self, batches: Sequence[Episodes], inputs: Inputs, members: int) -> None:
+        """Allocate what the networks will see.
+
+        Args:
+            batches: the episodes, on one device and with grids of one size.
+            inputs: what the networks see.
+            members: E, among whom all worlds are dealt out in equal shares, in order.
+        """
         self.batches, self.members = batches, members
         self._sees_grid = inputs != "perceptions+mode"
         first = batches[0].worlds
@@ -44,9 +54,12 @@ class Views:
             new_stream: Any = torch.cuda.Stream  # torch leaves it untyped
             self._streams = [new_stream() for _ in batches]
             self._steps = [one.stepper(part) for one, part in zip(batches, parts, strict=True)]
-            self._shows = [self._shower(*pair) for pair in zip(batches, self._outs, strict=True)]
+            self._looks = [
+                self._prepare_look(*pair) for pair in zip(batches, self._outs, strict=True)
+            ]
 
-    def _shower(self, batch: Episodes, out: Tensor) -> Callable[[Any], None]:
+    def _prepare_look(self, batch: Episodes, out: Tensor) -> Callable[[Any], None]:
+        """Prepare looking at a batch: into `out`, `[worlds, 8, H, W]` or `[worlds]` uint8."""
         if not self._sees_grid:
             return batch.sensor(out, compass=False)
         from pomp.karel.observation_cuda import observer
@@ -54,6 +67,7 @@ class Views:
         return observer(batch.worlds, out)[0]
 
     def _split(self, tensor: Tensor) -> list[Tensor]:
+        """Split a `tensor`, `[E * B, ...]`, into the parts of the batches; views."""
         return list(torch.split(tensor, [len(batch) for batch in self.batches]))
 
     def _launch(self, launches: list[Callable[[Any], None]]) -> None:
@@ -67,9 +81,13 @@ class Views:
             now.wait_stream(stream)
 
     def look(self) -> Tensor:
-        """`[E, B, 8, H, W]` uint8 planes, or `[E, B]` senses; overwritten by the next look."""
+        """Return what the networks see, but for the last modes.
+
+        Returns:
+            `[E, B, 8, H, W]` uint8 planes, or `[E, B]` uint8 senses; overwritten by the next look.
+        """
         if self._seen.device.type == "cuda":
-            self._launch(self._shows)
+            self._launch(self._looks)
         else:
             for batch, out in zip(self.batches, self._outs, strict=True):
                 if self._sees_grid:
@@ -79,17 +97,17 @@ class Views:
         return self._seen.view(self.members, self.actors, *self._seen.shape[1:])
 
     def mode(self) -> Tensor:
-        """`[E, B]` int64: the modes that ran last; ends are taken for the start."""
+        """Return the modes that ran last, `[E, B]` int64; -1 before the first of an episode."""
         modes = self._modes[0] if len(self._modes) == 1 else torch.cat(self._modes)
         return modes.view(self.members, self.actors)
 
     def gather(self, name: str) -> Tensor:
-        """`[E, B]`: one of the arrays of the episodes."""
+        """Return one of the arrays of the episodes by its name, as `[E, B]`; a copy."""
         parts = [as_tensor(getattr(batch, name)) for batch in self.batches]
         return torch.cat(parts).view(self.members, self.actors)
 
     def take(self, choices: Tensor) -> None:
-        """One macro step of all episodes with choices `[E, B]`."""
+        """Take one macro step in all episodes, with `choices`, `[E, B]` int64."""
         self._choices.copy_(choices.reshape(-1))
         if choices.device.type == "cuda":
             self._launch(self._steps)
@@ -98,6 +116,6 @@ class Views:
             batch.step(part.numpy())
 
     def changed(self) -> list[Tensor]:
-        """What steps write to."""
+        """Return what steps write to: tensors `[worlds, ...]` in the memory of the episodes."""
         arrays = [array for one in self.batches for array in (*one.worlds.arrays, *one.state)]
         return [as_tensor(array) for array in arrays]
