@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pomp.analysis.pictures import describe, draw_machine, frames_of
+from pomp.analysis.pictures import describe_machine, draw_machine, frames_of
 from pomp.cli.main import main
 from pomp.core.errors import ConfigError, DataFileError, MachineSyntaxError
 from pomp.dsl.grammar import MAX_TOKENS
@@ -422,7 +422,7 @@ def test_acting_step_by_step_is_the_episode_that_is_evaluated():
 def test_names_stand_where_numbers_stood(tmp_path):
     machine = read_machine(EXAMPLES["up_n_down"])
     found = evaluate(machine, episodes=2)
-    text = describe(machine, found)
+    text = describe_machine(machine, found)
     assert text.startswith("rules: with compass\nstart -> rise 100%\nrise -> ")
     picture = draw_machine(machine, found)
     assert all(f">{name}</text>" in picture for name in machine.names)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pomp.cli.main import main
+from pomp.evolution.search import is_robust
 from pomp.machine.text import read_machine
-from pomp.runs.evolve import is_within
 from processes import run_until
 
 QUICK = (
@@ -155,4 +155,4 @@ def test_a_damaged_checkpoint_is_told(tmp_path, capsys):
     [(0.5, 0.5, True), (0.485, 0.515, True), (0.47, 0.5, False), (0.5, 0.53, False)],
 )
 def test_returns_must_not_depend_on_the_budget(low, high, fits):
-    assert is_within({200: low, 220: 0.5, 240: high}) is fits
+    assert is_robust({200: low, 220: 0.5, 240: high}) is fits

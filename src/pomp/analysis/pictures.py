@@ -26,7 +26,7 @@ _SIGN = 6  # characters of a name that fit into a node
 _COLOURS = ("#4878d0", "#ee854a", "#6acc64", "#d65f5f", "#956cb4", "#8c613c", "#dc7ec0", "#797979")
 
 
-def describe(machine: ProgramMachine, found: Evaluation) -> str:
+def describe_machine(machine: ProgramMachine, found: Evaluation) -> str:
     """The machine as text: every mode, its program, and what came after it how often."""
     names = [*machine.titles, "end"]
     counts = found.transitions(len(machine.modes))

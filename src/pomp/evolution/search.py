@@ -1,6 +1,6 @@
 """The search for one machine: epochs of annealing rounds over populations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pomp.core.streams import Purpose, branch, draw_units
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.evolution.config import BUDGETS, EvolveConfig
+from pomp.evolution.config import BUDGETS, WITHIN, EvolveConfig
 from pomp.evolution.genome import (
     Machines,
     divide,
@@ -76,6 +76,12 @@ class Population:
         self.machines.insert(place, machine)
         self.scores.insert(place, score)
         del self.machines[_KEPT:], self.scores[_KEPT:]
+
+
+def is_robust(by_budget: Mapping[int, float]) -> bool:
+    """Whether returns under the budgets differ little enough from that under the middle one."""
+    middle = by_budget[BUDGETS[1]]
+    return all(abs(earned - middle) <= WITHIN for earned in by_budget.values())
 
 
 class Evolution:
@@ -190,7 +196,7 @@ class Evolution:
                 machines, number, number, self.starts, 1.0, length, more_actions, is_mirrored
             )
         uniforms = draw_units(branch(draws, CHOICES), 5)[:, 0]
-        population = self._choose(place - len(trials))
+        population = self._choose_population(place - len(trials))
         machines = self._continued_chains(population, uniforms, draws)
         temperature = _TEMPERATURES[int(uniforms[2] * len(_TEMPERATURES))]
         length = _LENGTHS[int(uniforms[3] * len(_LENGTHS))]
@@ -243,7 +249,18 @@ class Evolution:
 
         return {budget: earned(budget) for budget in BUDGETS}
 
-    def _choose(self, place: int) -> Population:
+    def choose(self) -> tuple[Machines, float]:
+        """Choose the machine that the search hands over.
+
+        Returns:
+            The best machine in the hall of fame whose return does not depend on the budget, or the
+            best of all if every one does; and what it earned in validation.
+        """
+        found = list(zip(self.hall.machines, self.hall.scores, strict=True))
+        robust = (pair for pair in found if is_robust(self.validate_by_budget(pair[0])))
+        return next(robust, found[0])
+
+    def _choose_population(self, place: int) -> Population:
         """Choose the population that a later round continues; fewer and fewer take turns.
 
         Args:

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from pomp.analysis.pictures import describe, draw_machine, frames_of
+from pomp.analysis.pictures import describe_machine, draw_machine, frames_of
 from pomp.analysis.simplify import simplify
 from pomp.core.compiling import thread_count
 from pomp.core.configs import to_json
 from pomp.core.errors import DataFileError, OutputError
 from pomp.core.storage import read_arrays, remove_drafts, write_arrays, write_text
 from pomp.engine.starts import draw_starts
-from pomp.evolution.config import BUDGETS, WITHIN, EvolveConfig
-from pomp.evolution.search import Evolution
+from pomp.evolution.config import BUDGETS, EvolveConfig
+from pomp.evolution.search import Evolution, is_robust
 from pomp.evolution.texts import to_program_machine
 from pomp.karel.render import save_animation
 from pomp.machine.evaluation import evaluate
@@ -172,7 +172,8 @@ class EvolutionRun:
 
     def finish(self) -> dict[str, Any]:
         """Choose, simplify and evaluate the machine; write everything."""
-        machine, judged = self._choose()
+        chosen, judged = self.evolution.choose()
+        machine = to_program_machine(self.setting, chosen)
         end = np.inf if self.plan.rounds else 60 * SIMPLIFYING * self.plan.minutes
         machine = simplify(machine, seed=self.seed, stop=lambda: self.spent > end).machine
         found = evaluate(machine, seed=EVALUATION_SEED)
@@ -180,12 +181,12 @@ class EvolutionRun:
             budget: evaluate(with_budget(machine, budget), seed=EVALUATION_SEED).mean
             for budget in BUDGETS
         }
-        is_robust = is_within(budgets)
-        if not is_robust:
+        is_dependent = not is_robust(budgets)
+        if is_dependent:
             machine = replace(machine, comments={"": (DEPENDENT,)})
         starts = draw_starts(found.setting, len(found.returns), EVALUATION_SEED)
         write_text(self.file, print_machine(machine))
-        write_text(self.folder / "machine.txt", describe(machine, found) + "\n")
+        write_text(self.folder / "machine.txt", describe_machine(machine, found) + "\n")
         write_text(self.folder / "machine.svg", draw_machine(machine, found))
         save_animation(frames_of(machine, found, starts), self.folder / "episode.gif")
         lines = "".join(json.dumps(one, sort_keys=True) + "\n" for one in self.records)
@@ -197,7 +198,7 @@ class EvolutionRun:
             "modes": len(machine.modes),
             "validation": judged,
             "budgets": budgets,
-            DEPENDENT: not is_robust,
+            DEPENDENT: is_dependent,
             "search": {
                 "rounds": self.evolution.round,
                 "machines": self.evolution.evaluated,
@@ -211,24 +212,10 @@ class EvolutionRun:
         (self.folder / STATE_FILE).unlink(missing_ok=True)
         return told
 
-    def _choose(self) -> tuple[ProgramMachine, float]:
-        """The best machine whose return does not depend on the budget, if there is one."""
-        hall = self.evolution.hall
-        found = list(zip(hall.scores, hall.machines, strict=True))
-        robust = (pair for pair in found if is_within(self.evolution.validate_by_budget(pair[1])))
-        score, machine = next(robust, found[0])
-        return to_program_machine(self.setting, machine), score
-
 
 def with_budget(machine: ProgramMachine, calls: int) -> ProgramMachine:
     """The same machine whose programs may spend another number of calls."""
     return replace(machine, episode=replace(machine.episode, cap=f"calls{calls}"))
-
-
-def is_within(budgets: dict[int, float]) -> bool:
-    """Whether returns under the budgets differ little enough from that under the middle one."""
-    middle = budgets[BUDGETS[1]]
-    return all(abs(mean - middle) <= WITHIN for mean in budgets.values())
 
 
 def begin_evolution(path: Path, plan: Plan) -> None:

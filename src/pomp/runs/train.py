@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pomp.analysis.pictures import describe, draw_machine, frames_of
+from pomp.analysis.pictures import describe_machine, draw_machine, frames_of
 from pomp.core.compiling import thread_count
 from pomp.core.errors import DataFileError
 from pomp.core.storage import read_arrays, remove_drafts, write_arrays, write_text
@@ -275,7 +275,7 @@ class TrainingRun:
         if isinstance(machine.transition, DecisionList):
             write_machine(machine, folder / f"{machine.task.name}{SUFFIX}")
         write_text(folder / "programs.txt", "".join(f"{mode}\n" for mode in machine.modes))
-        write_text(folder / "machine.txt", describe(machine, result) + "\n")
+        write_text(folder / "machine.txt", describe_machine(machine, result) + "\n")
         write_text(folder / "machine.svg", draw_machine(machine, result))
         write_text(folder / EVALUATION_FILE, json.dumps(result.to_json(), indent=1) + "\n")
         save_animation(frames_of(machine, result, starts), folder / "episode.gif")

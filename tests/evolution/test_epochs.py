@@ -1,0 +1,214 @@
+"""An epoch from its start to its end: its starts, its choice of a machine, and going on later."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from drawing import config_of, random_machines
+
+from pomp.core.storage import read_arrays, write_arrays
+from pomp.dsl.vocabulary import LEAPS
+from pomp.evolution import search
+from pomp.evolution.genome import Machines, first_machines
+from pomp.evolution.play import Scores
+from pomp.evolution.rounds import Round, RoundResult
+from pomp.evolution.search import Evolution, is_robust
+from pomp.tasks.catalog import find_task
+
+# ---------------------------------------------------------------- the choice of a machine
+
+
+def machine_of(text: str) -> Machines:
+    """A machine that runs one program once."""
+    ids = np.full((1, 45), LEAPS.pad, np.uint8)
+    tokens = LEAPS.encode(text.split())
+    ids[0, : len(tokens)] = tokens
+    machine = first_machines(ids)
+    machine.targets[:], machine.defaults[:] = -1, 1
+    return machine
+
+
+HARVEST = " ".join(["pickMarker", *["move pickMarker"] * 5])
+SLOW = machine_of(
+    "DEF run m( REPEAT R=13 r( REPEAT R=3 r( turnLeft turnRight r) r) "
+    f"{HARVEST} turnLeft move pickMarker m)"
+)
+SHORT, LONGER = machine_of("DEF run m( pickMarker m)"), machine_of(f"DEF run m( {HARVEST} m)")
+
+
+def evolution_with(*hall: tuple[Machines, float]) -> Evolution:
+    evolution = Evolution(find_task("Harvester").configure(), 0, config_of())
+    for machine, score in hall:
+        evolution.hall.add(machine, score)
+    return evolution
+
+
+def test_the_chosen_machine_is_the_best_that_does_not_depend_on_the_budget() -> None:
+    evolution = evolution_with((SHORT, 0.1), (SLOW, 0.9), (LONGER, 0.2))
+    assert [is_robust(evolution.validate_by_budget(one)) for one in evolution.hall.machines] == [
+        False,
+        True,
+        True,
+    ]
+    machine, score = evolution.choose()
+    assert machine is LONGER
+    assert score == 0.2
+
+
+def test_where_all_machines_depend_on_the_budget_the_best_is_chosen() -> None:
+    evolution = evolution_with((SLOW, 0.3), (SLOW.copy(), 0.9))
+    assert evolution.choose() == (evolution.hall.machines[0], 0.9)
+
+
+# ---------------------------------------------------------------- starts
+
+
+class Script:
+    """Stands in for the teams: rounds come to their end at once, with scores that are made up."""
+
+    tried = 0
+
+    def __init__(self, scores: dict[int, float]) -> None:
+        self.scores, self.begun = scores, list[Round]()
+        self.ready = set[int]()  # rounds that come to their end before their turn
+
+    def begin(self, one: Round) -> None:
+        if one not in self.begun:
+            self.begun.append(one)
+
+    def wait(self, one: Round, stop: object) -> RoundResult:
+        return RoundResult(one.machines.take([0]), self.scores.get(one.number, 0.0), 1, 1, 1)
+
+    def result(self, one: Round) -> RoundResult | None:
+        return self.wait(one, None) if one.number in self.ready else None
+
+    def close(self) -> None:
+        pass
+
+
+def scripted(
+    monkeypatch: pytest.MonkeyPatch, scores: dict[int, float], teams: int
+) -> tuple[Evolution, Script]:
+    """A search whose rounds score as told on their starts, and 0 in validation."""
+
+    def play(setting, machines, worlds, config, *more, **others) -> Scores:
+        shape = len(machines), len(worlds)
+        played = np.full(shape[0], shape[1], np.int32)
+        return Scores(np.zeros(shape), played, np.zeros((shape[0], 3), np.int64))
+
+    monkeypatch.setattr(search, "play_machines", play)
+    config = config_of(sensors="compass", starts=16, teams=teams)
+    evolution, script = Evolution(find_task("Seesaw").configure(), 0, config), Script(scores)
+    evolution._teams = script  # type: ignore[assignment]
+    return evolution, script
+
+
+def test_starts_never_become_fewer_within_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    overfit = {number: 0.5 for number in (6, 9, 11, 12, 20)}
+    evolution, script = scripted(monkeypatch, overfit, teams=4)
+    assert evolution.starts == evolution.first_starts == 4
+    told = []
+    while evolution.epoch == 0:
+        evolution.advance(lambda: False)
+        told.append(evolution.starts)
+    *within, after = told
+    assert within == sorted(within)
+    assert within[6:] == [8, 8, 8, 8, 8, 16, *[16] * (len(within) - 12)]
+    starts = [one.starts for one in script.begun if one.number < len(told)]
+    assert starts == sorted(starts)
+    assert starts[9] == starts[6] == 4, "they were decided together"
+    assert starts[11] == 8
+    assert after == 4, "the next epoch begins with as many as the first"
+
+
+def test_a_round_of_fewer_starts_that_comes_late_does_not_make_them_fewer(monkeypatch) -> None:
+    evolution, script = scripted(monkeypatch, dict.fromkeys((6, 8, 10), 0.5), teams=4)
+    for _ in range(8):
+        evolution.advance(lambda: False)
+    assert {one.number: one.starts for one in evolution.pending} == {8: 4, 9: 4, 10: 8}
+    script.ready = {10}
+    evolution.gather()
+    assert evolution.starts == 16
+    for _ in range(2):
+        evolution.advance(lambda: False)
+        assert evolution.starts == 16
+
+
+def test_starts_become_more_only_where_a_population_is_overfit(monkeypatch) -> None:
+    scores = {0: 0.9, 5: 0.9, 6: 0.03, 7: 0.031}  # the first rounds have nothing to go on from
+    evolution, _ = scripted(monkeypatch, scores, teams=1)
+    told = []
+    for _ in range(9):
+        evolution.advance(lambda: False)
+        told.append(evolution.starts)
+    assert told == [4] * 7 + [8, 8]
+
+
+def test_starts_have_a_limit(monkeypatch) -> None:
+    evolution, script = scripted(monkeypatch, dict.fromkeys(range(40), 1.0), teams=1)
+    for _ in range(20):
+        evolution.advance(lambda: False)
+    assert [one.starts for one in script.begun][:10] == [4] * 7 + [8, 16, 16]
+    assert evolution.starts == 16
+
+
+# ---------------------------------------------------------------- over an epoch's end
+
+
+def test_a_search_that_is_resumed_goes_over_an_epochs_end_to_the_same_bytes(tmp_path: Path) -> None:
+    """Resumed shortly before the end, when later rounds are decided already, and right after it."""
+    setting = find_task("Farmer").configure()
+    config = config_of(steps=2, chains=2, teams=3)
+    kept: list[Path] = []
+
+    def keep(evolution: Evolution, name: str) -> Path:
+        path = tmp_path / f"{name}.safetensors"
+        write_arrays(path, *evolution.to_arrays())
+        return path
+
+    whole = Evolution(setting, 0, config)
+    while whole.epoch == 0 and whole.round < 120:
+        kept.append(keep(whole, f"whole{whole.round}"))
+        assert whole.advance(lambda: False)
+    end = whole.round
+    assert whole.epoch == end, "no epoch ended in 120 rounds"
+    kept.append(keep(whole, f"whole{end}"))
+    for _ in range(4):
+        assert whole.advance(lambda: False)
+    expected = keep(whole, "expected").read_bytes()
+    for place in (end - 12, end - 1, end):
+        arrays, values = read_arrays(kept[place], "checkpoint")
+        rest = Evolution(setting, 0, config)
+        rest.restore(arrays, values)
+        assert keep(rest, "again").read_bytes() == kept[place].read_bytes()
+        assert len(rest.pending) == (0 if place == end else 2)
+        while rest.round < whole.round:
+            assert rest.advance(lambda: False)
+        assert rest.epoch == end
+        assert keep(rest, "rest").read_bytes() == expected
+
+
+def test_an_epoch_begins_anew_with_other_machines_and_keeps_the_hall_of_fame() -> None:
+    evolution = Evolution(find_task("Farmer").configure(), 0, config_of(steps=2, chains=2))
+    firsts = []
+    while evolution.epoch == 0 and evolution.round < 120:
+        evolution.advance(lambda: False)
+        firsts += [one for one in evolution.pending if one.number == evolution.round == 1]
+    fame = list(evolution.hall.scores)
+    evolution.advance(lambda: False)
+    fresh = evolution.pending[0]
+    assert fresh.number == evolution.epoch + 1
+    assert fresh.starts == evolution.first_starts
+    assert (fresh.machines.programs != firsts[0].machines.programs).any()
+    assert evolution.hall.best >= fame[0]
+
+
+def test_machines_of_the_hall_of_fame_are_told_apart_by_what_they_earn() -> None:
+    evolution = evolution_with()
+    machine = random_machines(1, 1, seed=0)
+    for number in range(2):
+        one = Round(machine, number, number, 4, 1.0, 1.0)
+        evolution.pending = [one]
+        evolution._finish(one, RoundResult(machine, 0.0, 1, 1, 1))
+    assert len(evolution.hall.scores) == 1
+    assert len(evolution.populations) == 2
