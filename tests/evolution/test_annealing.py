@@ -103,6 +103,16 @@ def test_a_machine_that_is_as_good_or_better_is_always_accepted(begin) -> None:
         assert (run.scores == stage.mutated).all()
 
 
+def test_a_machine_that_is_just_good_enough_is_accepted(begin) -> None:
+    run, stage = begin(200, value=1e15)  # so much that the thresholds are rounded to it
+    stage.mutated = run.scores.copy()
+    before = run.machines.copy()
+    run.step()
+    assert (stage.asked[-1][1] == 1e15).sum() > 100
+    assert rows_equal(run.machines, stage.asked[-1][0]).all()
+    assert not rows_equal(run.machines, before).all()
+
+
 def test_what_was_given_up_is_never_accepted(begin) -> None:
     run, stage = begin(200, initial_temperature=1000.0)
     stage.mutated = np.where(np.arange(200) % 2 == 0, -np.inf, 0.4)

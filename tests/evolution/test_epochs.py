@@ -87,14 +87,18 @@ class Script:
 
 
 def scripted(
-    monkeypatch: pytest.MonkeyPatch, scores: dict[int, float], teams: int
+    monkeypatch: pytest.MonkeyPatch,
+    scores: dict[int, float],
+    teams: int,
+    fitness: dict[int, float] | None = None,
 ) -> tuple[Evolution, Script]:
-    """A search whose rounds score as told on their starts, and 0 in validation."""
+    """A search whose rounds score as told on their starts and in validation, else 0."""
 
     def play(setting, machines, worlds, config, *more, **others) -> Scores:
         shape = len(machines), len(worlds)
         played = np.full(shape[0], shape[1], np.int32)
-        return Scores(np.zeros(shape), played, np.zeros((shape[0], 3), np.int64))
+        value = (fitness or {}).get(evolution.round, 0.0)
+        return Scores(np.full(shape, value), played, np.zeros((shape[0], 3), np.int64))
 
     monkeypatch.setattr(search, "play_machines", play)
     config = config_of(sensors="compass", starts=16, teams=teams)
@@ -152,10 +156,30 @@ def test_starts_have_a_limit(monkeypatch) -> None:
     assert evolution.starts == 16
 
 
-# ---------------------------------------------------------------- over an epoch's end
+# ---------------------------------------------------------------- an epoch's end
 
 
-def test_a_search_that_is_resumed_goes_over_an_epochs_end_to_the_same_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fitness", "end"),
+    [
+        pytest.param({}, 29, id="after its 28 rounds of several populations and one more"),
+        pytest.param({3: 0.5, 12: 0.5}, 29, id="though none improves it any more"),
+        pytest.param({3: 0.5, 25: 0.6}, 36, id="or ten rounds after the last improvement"),
+        pytest.param({25: 0.5, 35: 0.6, 46: 0.7}, 46, id="in time"),
+    ],
+)
+def test_an_epoch_ends(monkeypatch, fitness: dict[int, float], end: int) -> None:
+    evolution, _ = scripted(monkeypatch, {}, teams=1, fitness=fitness)
+    while evolution.epoch == 0:
+        evolution.advance(lambda: False)
+    assert evolution.epoch == evolution.round == end
+    assert (evolution.populations, evolution.pending) == ([], [])
+
+
+@pytest.mark.parametrize("seed", [0, 9, 11])
+def test_a_search_that_is_resumed_goes_over_an_epochs_end_to_the_same_bytes(
+    tmp_path: Path, seed: int
+) -> None:
     """Resumed shortly before the end, when later rounds are decided already, and right after it."""
     setting = find_task("Farmer").configure()
     config = config_of(steps=2, chains=2, teams=3)
@@ -166,7 +190,7 @@ def test_a_search_that_is_resumed_goes_over_an_epochs_end_to_the_same_bytes(tmp_
         write_arrays(path, *evolution.to_arrays())
         return path
 
-    whole = Evolution(setting, 0, config)
+    whole = Evolution(setting, seed, config)
     while whole.epoch == 0 and whole.round < 120:
         kept.append(keep(whole, f"whole{whole.round}"))
         assert whole.advance(lambda: False)
@@ -176,9 +200,9 @@ def test_a_search_that_is_resumed_goes_over_an_epochs_end_to_the_same_bytes(tmp_
     for _ in range(4):
         assert whole.advance(lambda: False)
     expected = keep(whole, "expected").read_bytes()
-    for place in (end - 12, end - 1, end):
+    for place in (end - 12, end - 5, end - 1, end):
         arrays, values = read_arrays(kept[place], "checkpoint")
-        rest = Evolution(setting, 0, config)
+        rest = Evolution(setting, seed, config)
         rest.restore(arrays, values)
         assert keep(rest, "again").read_bytes() == kept[place].read_bytes()
         assert len(rest.pending) == (0 if place == end else 2)
