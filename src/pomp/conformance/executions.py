@@ -14,7 +14,13 @@ from pomp.karel.interpreter import Cap
 
 
 def check_executions(recording: Recording, texts: list[str], report: FileReport) -> None:
-    """Replay every execution of a recording, under the budget it had."""
+    """Replay every execution of a recording under the budget it had.
+
+    Args:
+        recording: the file.
+        texts: the programs that it refers to by number.
+        report: what is wrong is added to it.
+    """
     arrays = recording.arrays
     limits = arrays["seg_max_func_call"]
     code = compile_programs(texts)
@@ -28,7 +34,17 @@ def check_executions(recording: Recording, texts: list[str], report: FileReport)
 def _replay(
     recording: Recording, code: Code, chosen: NDArray[np.intp], cap: Cap
 ) -> list[tuple[int, str]]:
-    """Run recorded executions against their recordings; returns (execution, what is wrong)."""
+    """Run recorded executions against their recordings.
+
+    Args:
+        recording: the file.
+        code: the programs that it refers to by number.
+        chosen: `[N]`, which executions.
+        cap: the budget they had.
+
+    Returns:
+        The executions that differ, and what is wrong with each.
+    """
     arrays = recording.arrays
     setting = replay.REPLAY.configure(size=(recording.setting.height, recording.setting.width))
     frames, actions, poses = [], [], []

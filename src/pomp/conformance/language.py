@@ -14,7 +14,7 @@ from pomp.dsl.vocabulary import LEAPS
 
 
 def check_language(content: dict[str, Any], report: FileReport) -> None:
-    """Vocabulary, printed programs, and what the reference's parser said of damaged ones."""
+    """Check vocabulary, printed programs, and what the reference's parser said of damaged ones."""
     _check_vocabulary(content["vocabulary"], report)
     _check_texts(content["programs"], report)
     wrong = []
@@ -62,7 +62,7 @@ def _check_texts(entries: list[dict[str, Any]], report: FileReport) -> None:
 
 
 def check_programs(content: dict[str, Any], report: FileReport) -> None:
-    """The programs that recordings refer to."""
+    """Check the programs that recordings refer to."""
     _check_vocabulary(content["vocabulary"], report)
     for entries in content["tasks"].values():
         _check_texts(entries, report)

@@ -1,7 +1,7 @@
-"""Recorded traces of the reference implementations: which file is which task, what it holds.
+"""Turn states recorded from the reference implementations into states of the engine.
 
-A recorded state is cells, pose, done flag and the reference's own variables. Here each of those
-variables finds its slot in a task's memory.
+A recorded state holds cells, pose, done flag and the reference's own variables. Here each file is
+assigned to its task and setting, and each variable to its slot in the task's memory.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ _KAREL_LONG = {
 
 
 def _settings() -> dict[str, Callable[[], Setting]]:
-    """File name without ending -> the setting it was recorded in."""
+    """Map the name of each file, without its ending, to the setting it was recorded in."""
 
     def make(task: str, *args: Any, **kwargs: Any) -> Callable[[], Setting]:
         return lambda: find_task(task).configure(*args, **kwargs)
@@ -64,47 +64,57 @@ def _settings() -> dict[str, Callable[[], Setting]]:
 
 
 SETTINGS = _settings()
+"""The setting of each file by its name without ending; a function makes it."""
 
 
 @dataclass(frozen=True)
-class Moment:
-    """N recorded states of one setting."""
+class RecordedStates:
+    """N recorded states of one setting.
 
-    cells: NDArray[np.uint8]  # [N, H * W]
-    pose: NDArray[np.int32]  # [N]
-    done: NDArray[np.bool_]  # [N]
-    paid: NDArray[np.float64]  # [N]: rewards since the start of the episode
-    last_reward: NDArray[np.float64]  # [N]
-    meta: Mapping[str, NDArray[Any]]  # the reference's variables
+    Attributes:
+        cells: `[N, H * W]` uint8, the bytes of the cells.
+        pose: `[N]` int32, 4 * cell + facing.
+        done: `[N]` bool, whether the task is done.
+        paid: `[N]` float64, the sum of rewards since the start of the episode.
+        last_reward: `[N]` float64.
+        meta: the reference's own variables by name, `[N]` or `[N, ...]`.
+    """
+
+    cells: NDArray[np.uint8]
+    pose: NDArray[np.int32]
+    done: NDArray[np.bool_]
+    paid: NDArray[np.float64]
+    last_reward: NDArray[np.float64]
+    meta: Mapping[str, NDArray[Any]]
 
     @property
     def count(self) -> NDArray[np.uint8]:
-        """Visible markers, `[N, H * W]`."""
+        """The visible markers of each cell, `[N, H * W]` uint8."""
         return self.cells & np.uint8(COUNT)
 
 
-def recall(setting: Setting, moment: Moment, begun: WorldBatch) -> WorldBatch:
-    """The engine's state of recorded moments.
+def recall(setting: Setting, recorded: RecordedStates, begun: WorldBatch) -> WorldBatch:
+    """Return the engine's states that correspond to recorded ones.
 
     Args:
         setting: the task.
-        moment: what was recorded.
-        begun: the same worlds as the task took them up at the start of their episodes: what it
+        recorded: N recorded states.
+        begun: the N worlds as the task took them up at the start of their episodes; what it
             decided then (goals, targets, flags) is kept.
     """
     worlds = begun.copy()
     kept = FLAG if _holds_flag(setting) else 0
     decided = begun.cells & np.uint8(FLAG & ~kept)
-    worlds.cells[:] = (moment.cells & np.uint8(COUNT | WALL | ZERO | kept)) | decided
-    worlds.pose[:] = moment.pose
+    worlds.cells[:] = (recorded.cells & np.uint8(COUNT | WALL | ZERO | kept)) | decided
+    worlds.pose[:] = recorded.pose
     memory = worlds.memory
-    memory[:, DONE] = moment.done
+    memory[:, DONE] = recorded.done
     if setting.constants[VALUE] == SUM:
-        memory[:, SCORE] = np.rint(moment.paid * memory[:, UNIT])
+        memory[:, SCORE] = np.rint(recorded.paid * memory[:, UNIT])
     else:
-        memory[:, SCORE] = np.rint(moment.last_reward * memory[:, UNIT])
+        memory[:, SCORE] = np.rint(recorded.last_reward * memory[:, UNIT])
     if setting.task.name in _RECALL:
-        _RECALL[setting.task.name](setting, moment, worlds)
+        _RECALL[setting.task.name](setting, recorded, worlds)
     return worlds
 
 
@@ -114,11 +124,11 @@ def _holds_flag(setting: Setting) -> bool:
 
 
 def visible_bits(setting: Setting) -> int:
-    """Which bits of a cell the recordings hold."""
+    """Return which bits of a cell the recordings hold."""
     return COUNT | WALL | ZERO | (FLAG if _holds_flag(setting) else 0)
 
 
-def _stair_climber(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
+def _stair_climber(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
     if not setting.flag("dense"):
         return
     goal = worlds.memory[:, stair_climber.GOAL]
@@ -126,14 +136,14 @@ def _stair_climber(setting: Setting, moment: Moment, worlds: WorldBatch) -> None
     worlds.memory[:, stair_climber.DISTANCE] = rows + cols
 
 
-def _four_corner(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
+def _four_corner(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
     is_corner = worlds.cells & FLAG != 0
-    worlds.memory[:, four_corner.GOOD] = np.sum((moment.count == 1) & is_corner, axis=1)
-    worlds.memory[:, four_corner.WRONG] = np.sum((moment.count > 0) & ~is_corner, axis=1)
-    worlds.memory[:, four_corner.MARKERS] = moment.meta["total_markers"]
+    worlds.memory[:, four_corner.GOOD] = np.sum((recorded.count == 1) & is_corner, axis=1)
+    worlds.memory[:, four_corner.WRONG] = np.sum((recorded.count > 0) & ~is_corner, axis=1)
+    worlds.memory[:, four_corner.MARKERS] = recorded.meta["total_markers"]
 
 
-def _top_off(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
+def _top_off(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
     bottom = worlds.grid[:, -2, 1:-1]
     is_target = bottom & FLAG != 0
     is_right = np.where(is_target, bottom & COUNT == 2, bottom & ZERO != 0)
@@ -142,51 +152,51 @@ def _top_off(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
     worlds.memory[:, top_off.COLUMN] = worlds.col
 
 
-def _clean_house(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
+def _clean_house(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
     if setting.variant == "leaps":  # recorded rewards begin with the first action
         is_gone = (worlds.cells & FLAG != 0) & (worlds.cells & ZERO != 0)
         worlds.memory[:, SCORE] = np.sum(is_gone, axis=1)
 
 
-def _harvester(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
-    worlds.memory[:, harvester.MARKERS] = moment.meta["total_markers"]
+def _harvester(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
+    worlds.memory[:, harvester.MARKERS] = recorded.meta["total_markers"]
 
 
-def _door_key(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
-    worlds.memory[:, door_key.MARKED] = moment.meta["total_markers"]
+def _door_key(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
+    worlds.memory[:, door_key.MARKED] = recorded.meta["total_markers"]
 
 
-def _one_stroke(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
-    worlds.memory[:, one_stroke.VISITED] = moment.meta["n_visited"]
+def _one_stroke(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
+    worlds.memory[:, one_stroke.VISITED] = recorded.meta["n_visited"]
 
 
-def _seeder(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
-    worlds.memory[:, seeder.SINGLES] = np.sum(moment.count == 1, axis=1)
-    worlds.memory[:, seeder.DOUBLES] = np.sum(moment.count > 1, axis=1)
+def _seeder(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
+    worlds.memory[:, seeder.SINGLES] = np.sum(recorded.count == 1, axis=1)
+    worlds.memory[:, seeder.DOUBLES] = np.sum(recorded.count > 1, axis=1)
 
 
-def _snake(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
-    memory, body = worlds.memory, moment.meta["snake_body"].astype(np.int32)
-    memory[:, snake.LENGTH] = moment.meta["snake_len"]
-    memory[:, snake.POINTER] = moment.meta["marker_pointer"]
+def _snake(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
+    memory, body = worlds.memory, recorded.meta["snake_body"].astype(np.int32)
+    memory[:, snake.LENGTH] = recorded.meta["snake_len"]
+    memory[:, snake.POINTER] = recorded.meta["marker_pointer"]
     memory[:, snake.SIZE] = np.sum(body[:, :, 0] >= 0, axis=1)
     memory[:, snake.OLDEST] = 0
     ring = slice(snake.BODY_CELLS, snake.BODY_CELLS + snake.RING)
     memory[:, ring] = np.where(body[:, :, 0] >= 0, body[:, :, 0] * worlds.width + body[:, :, 1], 0)
 
 
-def _seesaw(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
-    worlds.memory[:, SCORE] = moment.meta["marker_picked"]
+def _seesaw(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
+    worlds.memory[:, SCORE] = recorded.meta["marker_picked"]
 
 
-def _up_n_down(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
-    worlds.memory[:, SCORE] = moment.meta["reached_marker"]
+def _up_n_down(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
+    worlds.memory[:, SCORE] = recorded.meta["reached_marker"]
     for slot, name in ((up_n_down.UP, "up_marker_pos"), (up_n_down.DOWN, "down_marker_pos")):
-        place = moment.meta[name].astype(np.int32)
+        place = recorded.meta[name].astype(np.int32)
         worlds.memory[:, slot] = place[:, 0] * worlds.width + place[:, 1]
 
 
-def _farmer(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
+def _farmer(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
     names = {
         farmer.HARVESTING: "harvester_mode",
         farmer.QUOTA: "continuous_marker",
@@ -196,24 +206,24 @@ def _farmer(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
         farmer.MARKED: "total_markers",
     }
     for slot, name in names.items():
-        worlds.memory[:, slot] = moment.meta[name]
+        worlds.memory[:, slot] = recorded.meta[name]
     worlds.memory[:, SCORE] = worlds.memory[:, farmer.PICKED] + worlds.memory[:, farmer.PLACED]
 
 
-def _inf_door_key(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
-    worlds.memory[:, SCORE] = moment.meta["marker_picked"]
-    worlds.memory[:, inf_door_key.STAGE] = moment.meta["current_stage"]
+def _inf_door_key(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
+    worlds.memory[:, SCORE] = recorded.meta["marker_picked"]
+    worlds.memory[:, inf_door_key.STAGE] = recorded.meta["current_stage"]
 
 
-def _inf_harvester(setting: Setting, moment: Moment, worlds: WorldBatch) -> None:
-    worlds.memory[:, SCORE] = moment.meta["marker_picked"]
+def _inf_harvester(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
+    worlds.memory[:, SCORE] = recorded.meta["marker_picked"]
     is_empty = worlds.grid & ZERO != 0
     rows = slice(inf_harvester.EMPTY_IN_ROW, inf_harvester.EMPTY_IN_ROW + worlds.height)
     worlds.memory[:, rows] = is_empty.sum(axis=2)
     worlds.memory[:, inf_harvester.EMPTY] = is_empty.sum(axis=(1, 2))
 
 
-_RECALL: Mapping[str, Callable[[Setting, Moment, WorldBatch], None]] = {
+_RECALL: Mapping[str, Callable[[Setting, RecordedStates, WorldBatch], None]] = {
     "StairClimber": _stair_climber,
     "FourCorner": _four_corner,
     "TopOff": _top_off,

@@ -1,4 +1,7 @@
-"""One file of recorded episodes, as states before and after every step."""
+"""One file of recorded episodes, as states before and after every step.
+
+Axes: N starts, S steps of all episodes one behind the other, E episodes.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.conformance.recall import Moment
+from pomp.conformance.recall import RecordedStates
 from pomp.core.errors import GoldenError
 from pomp.engine.starts import empty_worlds, take_up
 from pomp.karel.dynamics import COUNT, WALL
@@ -17,7 +20,13 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def raw_worlds(setting: Setting, cells: NDArray[Any], pose: NDArray[Any]) -> WorldBatch:
-    """Worlds with given cells and poses, not yet taken up by the task."""
+    """Make B worlds with given cells and poses that the task has not taken up yet.
+
+    Args:
+        setting: the task.
+        cells: `[B, H * W]` uint8.
+        pose: `[B]` int32, 4 * cell + facing.
+    """
     worlds = empty_worlds(setting, len(pose))
     worlds.cells[:] = cells
     worlds.pose[:] = pose
@@ -25,7 +34,23 @@ def raw_worlds(setting: Setting, cells: NDArray[Any], pose: NDArray[Any]) -> Wor
 
 
 class Recording:
-    """One npz file: its starts, and its steps as moments before and after."""
+    """One npz file: its starts, and the states before and after each of its steps.
+
+    Attributes:
+        setting: the task.
+        arrays: what the file holds, by name: `ep_...` `[E]`, `init_...` `[N, ...]`, others
+            `[S, ...]`.
+        episode: `[S]`, the episode of each step.
+        start_of_step: `[S]`, the start of that episode.
+        is_first: `[S]` bool, whether a step is the first of its episode.
+        init_cells: `[N, H * W]` uint8, the cells of the starts, and `init_pose` `[N]` int32.
+        cells: `[S, H * W]` uint8, the cells after each step, and `pose` `[S]` int32.
+        starts: N worlds as recorded.
+        begun: S worlds, the start of each step's episode as the engine takes it up.
+
+    Raises:
+        GoldenError: the arrays do not fit each other or the setting.
+    """
 
     def __init__(self, setting: Setting, arrays: Arrays) -> None:
         self.setting, self.arrays = setting, arrays
@@ -48,13 +73,14 @@ class Recording:
         self.begun = take_up(setting, begun).take(self.start_of_step)
 
     def _pose(self, prefix: str) -> NDArray[np.int32]:
+        """Return poses as the engine has them: `[N]` for the starts, `[S]` for the steps."""
         row, col, facing = (
             self.arrays[f"{prefix}{name}"].astype(np.int32) for name in ("row", "col", "facing")
         )
         return (row * self.setting.width + col) << 2 | facing
 
-    def before(self) -> Moment:
-        """The state before every step."""
+    def before(self) -> RecordedStates:
+        """Return the S states before the steps."""
         arrays, first, init = self.arrays, self.is_first, self.start_of_step
 
         def shifted(after: NDArray[Any], initial: NDArray[Any]) -> NDArray[Any]:
@@ -68,7 +94,7 @@ class Recording:
             if name.startswith("meta_")
         }
         none = np.zeros(len(self.init_pose))
-        return Moment(
+        return RecordedStates(
             shifted(self.cells, self.init_cells),
             shifted(self.pose, self.init_pose),
             shifted(arrays["done"], none) != 0,
@@ -77,16 +103,17 @@ class Recording:
             metas,
         )
 
-    def after(self) -> Moment:
-        """The state after every step."""
+    def after(self) -> RecordedStates:
+        """Return the S states after the steps."""
         arrays = self.arrays
         metas = {
             name.removeprefix("meta_"): arrays[name] for name in arrays if name.startswith("meta_")
         }
         done, reward = arrays["done"] != 0, arrays["reward"]
-        return Moment(self.cells, self.pose, done, self._paid(), reward, metas)
+        return RecordedStates(self.cells, self.pose, done, self._paid(), reward, metas)
 
     def _paid(self) -> NDArray[np.float64]:
+        """Return the sum of rewards in the episode up to each step: `[S]` float64."""
         total = np.cumsum(self.arrays["reward"])
         first = np.flatnonzero(self.is_first)
         base = np.concatenate([[0.0], total])[first]

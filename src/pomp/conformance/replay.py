@@ -2,6 +2,10 @@
 
 A lane's cells are the frames of the recording one behind the other, so a pose points into the
 current frame. The interpreter sees the recorded states and nothing else; chance plays no part.
+
+Arrays of one lane: `cells` `[(T + 1) * H * W]` uint8, read; `constants` int64 `[...]`, those of the
+setting, read; `memory` `[FIRST_STEP + 2 * T]` int32, written: the recorded actions and poses, and
+the first deviation from them.
 """
 
 import numpy as np
@@ -20,20 +24,20 @@ FRAME = FIRST_CONSTANT
 
 @scalar
 def draw_start(cells, constants, memory, stream):
-    """Nothing: recordings are given."""
+    """Draw nothing: recordings are given."""
     return 0
 
 
 @scalar
-def begin(cells, constants, pose, memory):
-    """Nothing: recordings are given."""
+def begin_replay(cells, constants, pose, memory):
+    """Accept any world: recordings are given."""
     memory[UNIT] = 1
     return True
 
 
 @scalar
 def step(cells, constants, pose, memory, stream, action):
-    """Go on to the next frame if this is the recorded action; else note it and stay."""
+    """Go on to the next frame if this is the recorded action, else note the deviation and stay."""
     place = memory[ACTIONS] - 1
     slot = FIRST_STEP + 2 * place
     if memory[FIRST_DEVIATION] or place >= memory[LENGTH] or action != memory[slot]:
@@ -55,7 +59,7 @@ REPLAY = Task(
     size=(8, 8),
     ceiling=0.0,
     draw_start=draw_start,
-    begin=begin,
+    begin=begin_replay,
     step=step,
     needs="a recording",
     constants=_constants,
@@ -68,13 +72,13 @@ def recordings(
     setting: Setting, frames: list[NDArray[np.uint8]], actions: list[NDArray[np.integer]],
     poses: list[NDArray[np.integer]],
 ) -> WorldBatch:  # fmt: skip
-    """One lane per recording.
+    """Make worlds that play back recordings, one lane for each.
 
     Args:
         setting: of `REPLAY`, in the recordings' size.
-        frames: `[T + 1, H * W]` each: the cells before the first action and after every one.
-        actions: `[T]` each.
-        poses: `[T + 1]` each: before the first action and after every one.
+        frames: `[T + 1, H * W]` each, the cells before the first action and after every one.
+        actions: `[T]` each, the recorded actions.
+        poses: `[T + 1]` each, the poses before the first action and after every one.
     """
     longest = max((len(steps) for steps in actions), default=0)
     size = setting.height * setting.width

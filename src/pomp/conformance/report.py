@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 
 @dataclass
 class FileReport:
-    """What came of one file: how much was checked, how much was wrong, the first wrong thing."""
+    """What came of one file.
+
+    Attributes:
+        name: of the file.
+        checked: how many things were checked, by what they are.
+        mismatches: how many of them differ.
+        first_mismatch: the first one, in words.
+        note: what was not checked, and why.
+    """
 
     name: str
     checked: dict[str, int] = field(default_factory=dict)

@@ -13,7 +13,13 @@ from pomp.tasks.task import Setting
 
 
 def check_initial_states(arrays: Arrays, report: FileReport) -> None:
-    """Starts of several tasks in one file: `<task>_grid` and `<task>_pos`."""
+    """Check the starts of several tasks in one file.
+
+    Args:
+        arrays: for each task `<task>_grid` `[N, H, W]` and `<task>_pos` `[N, 3]`, row, column and
+            facing.
+        report: what is wrong is added to it.
+    """
     for name in sorted(arrays):
         if name.endswith("_grid"):
             task = name.removesuffix("_grid")
@@ -27,7 +33,7 @@ def check_initial_states(arrays: Arrays, report: FileReport) -> None:
 
 
 def check_starts(setting: Setting, starts: WorldBatch, report: FileReport, bits: int) -> None:
-    """A recorded start must be one the task can draw, down to the flags among `bits`."""
+    """Check that recorded starts are ones the task can draw, down to the flags among `bits`."""
     known: set[tuple[bytes, int]] | None = None
     if setting.task.starts is not None:
         known = {_fingerprint(start.map) for start in setting.list_starts()}

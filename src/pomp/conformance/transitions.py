@@ -30,7 +30,7 @@ TOLERANCE = 1e-9
 
 
 def check_transitions(recording: Recording, report: FileReport) -> None:
-    """Perform every recorded action on the state before it."""
+    """Perform every recorded action on the state before it, and report what differs after it."""
     setting, arrays = recording.setting, recording.arrays
     before = recall(setting, recording.before(), recording.begun)
     after = recall(setting, recording.after(), recording.begun)
@@ -77,7 +77,17 @@ def check_transitions(recording: Recording, report: FileReport) -> None:
 def _lead_draws(
     setting: Setting, before: WorldBatch, after: WorldBatch, actions: NDArray[np.int64]
 ) -> tuple[WorldBatch, NDArray[np.float64]]:
-    """Perform actions that draw, with the draws that give the recorded states where any do."""
+    """Perform actions that draw at random, led to the outcomes that were recorded.
+
+    Args:
+        setting: the task.
+        before: B states before the actions.
+        after: B recorded states after them.
+        actions: `[B]` int64.
+
+    Returns:
+        The states after the actions, as recorded where any draw gives them; and the rewards, `[B]`.
+    """
     result, rewards = before.copy(), np.zeros(len(before))
     rewards[:] = act_on(setting, result, actions)
     open_ones = np.arange(len(before))
@@ -103,7 +113,7 @@ def _lead_draws(
 def _differences(
     setting: Setting, got: WorldBatch, expected: WorldBatch, *, describe: bool = True
 ) -> dict[int, str]:
-    """World -> what differs between two states; empty where they agree."""
+    """Return what differs between two states, by world; worlds that agree are left out."""
     bits = np.uint8(visible_bits(setting))
     cells = (got.cells ^ expected.cells) & bits
     memory, wanted = got.memory.copy(), expected.memory.copy()
@@ -142,7 +152,11 @@ def _where(worlds: WorldBatch, world: int) -> str:
 
 
 def _unrolled(memory: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Snake's body with its oldest cell first, as recordings have it."""
+    """Return Snake's memory, `[B, M]` int32, with the oldest cell of its body first, as recorded.
+
+    Args:
+        memory: `[B, M]` int32, with the body as a ring.
+    """
     memory = memory.copy()
     ring = slice(snake.BODY_CELLS, snake.BODY_CELLS + snake.RING)
     places = np.arange(snake.RING)[None, :]
@@ -154,12 +168,18 @@ def _unrolled(memory: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def _cells_of(places: NDArray[Any], setting: Setting) -> NDArray[np.int32]:
+    """Return the cells of places, `[B]` int32; -1: none.
+
+    Args:
+        places: `[B, 2]`, rows and columns; negative: none.
+        setting: the task.
+    """
     rows, cols = places[:, 0].astype(np.int32), places[:, 1].astype(np.int32)
     return np.where(rows >= 0, rows * setting.width + cols, -1)
 
 
 def _spawned(setting: Setting, before: WorldBatch, after: WorldBatch) -> NDArray[np.int64]:
-    """The cell on which chance (Snake: its list) put a marker between two states, or -1."""
+    """Return where chance (Snake: its list) put a marker between two states: `[B]`; -1: nowhere."""
     if not setting.task.draws(setting) and setting.task.name != "Snake":
         return np.full(len(before), -1, np.int64)
     is_new = before.memory[:, SCORE] != after.memory[:, SCORE]

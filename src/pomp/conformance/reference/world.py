@@ -195,7 +195,7 @@ def execute(program: str, act: Act, perceive: Perceive, cap: str) -> Execution:
     sys.setrecursionlimit(limit + 8 * len(program.split()))  # a long sequence is a deep tree
     try:
         run.program(_Parser(program).program())
-    except _StoppedError:
+    except _CutShortError:
         return Execution(run.calls, completed=False, executed=run.executed)
     finally:
         sys.setrecursionlimit(limit)
@@ -252,8 +252,8 @@ class _Parser:
         return node
 
 
-class _StoppedError(Exception):
-    """The cap ended the program."""
+class _CutShortError(Exception):
+    """The program was cut short by its cap, or by a loop that would do nothing for ever."""
 
 
 class _Run:
@@ -308,7 +308,7 @@ class _Run:
             before = self.executed
             self.statement(body)
             if self.was_idle(before):
-                raise _StoppedError  # the same round would come for ever
+                raise _CutShortError  # the same round would come for ever
 
     def run_repeat(self, times: int, body: Node) -> None:
         self.enter(1)
@@ -329,7 +329,7 @@ class _CallsRun(_Run):
 
     def enter(self, charge: int) -> None:
         if self.calls > self.limit:
-            raise _StoppedError
+            raise _CutShortError
         self.calls += charge
 
 
@@ -338,7 +338,7 @@ class _ActionsRun(_Run):
 
     def run_action(self, action: int) -> None:
         if self.executed == self.limit:
-            raise _StoppedError
+            raise _CutShortError
         super().run_action(action)
         self.calls = self.executed
 
