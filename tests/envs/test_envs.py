@@ -55,14 +55,14 @@ def test_an_episode_is_truncated_at_the_tasks_limit(name):
     expected = 50_000 if name.startswith("KarelLong") else 1_000
     env = gym.make(name).unwrapped
     env.reset(seed=0)
-    env._episodes.worlds.memory[0, ACTIONS] = expected - 2
+    env._batch.worlds.memory[0, ACTIONS] = expected - 2
     ends = [env.step(1)[3] for _ in range(2)]  # turning on the spot finishes no task
     assert ends == [False, True]
 
 
 def test_a_longer_horizon_is_truncated_later():
     env = gym.make("KarelLong/Farmer-v0", scale=4).unwrapped
-    assert env._episodes.limit == 200_000
+    assert env._batch.limit == 200_000
 
 
 def test_one_world_of_a_vector_is_the_single_world_of_its_seed():
@@ -134,7 +134,7 @@ def test_macro_rewards_add_up_to_the_return(task):
     programs = PRINTED[task]
     env = ProgramOptionVectorEnv(task, programs, 4)
     env.reset(seed=0)
-    starts = env._episodes.worlds.copy()
+    starts = env._batch.worlds.copy()
     order = np.random.default_rng(0).integers(0, len(programs), 30)
     total = np.zeros(4)
     for choice in order:

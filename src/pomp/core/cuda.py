@@ -25,7 +25,7 @@ THREADS = 128  # of a block
 
 @cache
 def load_cuda() -> Any:
-    """`numba.cuda`, ready to launch kernels.
+    """Return `numba.cuda`, ready to launch kernels.
 
     Raises:
         CudaError: there is no device, or what drives it is not installed.
@@ -81,7 +81,7 @@ def device_kernel(function: Callable[..., Any]) -> DeviceKernel:
 
 
 def check_device(device: str) -> str:
-    """`cpu` or a usable `cuda`.
+    """Return a device's name if it can be used: `cpu` or `cuda`.
 
     Raises:
         CudaError: CUDA cannot be used, or the name is another.
@@ -102,17 +102,17 @@ class DeviceArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape."""
+        """The lengths of its axes."""
         return tuple(self.array.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Its NumPy type."""
+        """The NumPy type of its numbers."""
         return np.dtype(self.array.dtype)
 
     @property
     def nbytes(self) -> int:
-        """Bytes it takes on the device."""
+        """The bytes it takes on the device."""
         return int(np.prod(self.shape)) * self.dtype.itemsize
 
     @property
@@ -131,11 +131,11 @@ class DeviceArray:
         return self.shape[0]
 
     def reshape(self, *shape: int) -> "DeviceArray":
-        """The same memory in another shape."""
+        """Return an array of another shape in the same memory."""
         return DeviceArray(self.array.reshape(*shape))
 
     def copy_to_host(self) -> NDArray[Any]:
-        """A NumPy copy."""
+        """Return a NumPy copy, `[...]` of the same shape."""
         copied: NDArray[Any] = self.array.copy_to_host()
         return copied
 
@@ -146,20 +146,20 @@ def is_on_device(array: object) -> bool:
 
 
 def to_device(array: NDArray[Any]) -> DeviceArray:
-    """A copy in GPU memory."""
+    """Return a copy in GPU memory of an `array` of any shape, `[...]`."""
     plain = np.array(array, order="C", copy=True)  # strides of length-1 axes in order, too
     return DeviceArray(load_cuda().to_device(plain))
 
 
 def to_host(array: Any) -> NDArray[Any]:
-    """A NumPy array of an array from anywhere."""
+    """Return a NumPy array, `[...]`, of an array from anywhere; on the CPU it is no copy."""
     if not is_on_device(array):
         return np.asarray(array)
     return as_launchable(array).copy_to_host()
 
 
 def fill(target: Any, source: NDArray[Any]) -> None:
-    """Write a NumPy array over an array from anywhere."""
+    """Write a NumPy array, `source` `[...]`, over an array of its shape from anywhere."""
     if is_on_device(target):
         as_launchable(target).copy_to_device(np.ascontiguousarray(source))
     else:
@@ -167,7 +167,7 @@ def fill(target: Any, source: NDArray[Any]) -> None:
 
 
 def room(shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
-    """Uninitialised GPU memory.
+    """Return an array in GPU memory whose numbers are not set.
 
     Raises:
         DeviceMemoryError: there is not enough.
@@ -182,7 +182,7 @@ def room(shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
 
 
 def blocks_for(threads: int) -> int:
-    """Blocks of `THREADS` that make up so many threads."""
+    """Return how many blocks of `THREADS` make up so many threads."""
     return max(1, (threads + THREADS - 1) // THREADS)
 
 
@@ -192,7 +192,13 @@ def as_launchable(
     dtype: DTypeLike | None = None,
     shape: tuple[int, ...] | None = None,
 ) -> Any:
-    """What a kernel takes for an array from anywhere; never a copy.
+    """Return what a kernel takes for an array on the device; never a copy.
+
+    Args:
+        array: from any library, by the CUDA array interface.
+        name: what an error calls it.
+        dtype: the type it must have; None: any.
+        shape: the shape it must have; None: any.
 
     Raises:
         CudaError: it is not on the device, not contiguous, or has another type or shape.
@@ -264,9 +270,16 @@ def export_dlpack(
     device: tuple[int, int],
     owner: object,
 ) -> Any:
-    """A DLPack capsule of contiguous memory; `owner` lives until the consumer lets go.
+    """Return a DLPack capsule of contiguous memory.
 
     A capsule that nobody takes keeps its owner for good: take it, as `torch.from_dlpack` does.
+
+    Args:
+        address: of the memory.
+        shape: lengths of the axes.
+        dtype: NumPy type of the numbers.
+        device: DLPack's numbers of the kind of device and of the device.
+        owner: what must live until the consumer lets go.
     """
     extents = (ctypes.c_int64 * max(len(shape), 1))(*shape)
     code, bits = _DL_CODES[dtype.kind], 8 * dtype.itemsize

@@ -6,13 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.dsl.bytecode import Code
+from pomp.dsl.vocabulary import Action
 from pomp.engine.lanes import CANDIDATE
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
 
-__all__ = ["CANDIDATE", "DEFAULT_CAP", "Launch", "Units"]
+__all__ = ["ACTION_COUNT", "CANDIDATE", "DEFAULT_CAP", "Launch", "Units"]
 
 DEFAULT_CAP = "calls220"
+
+ACTION_COUNT = len(Action)
+"""How many primitive actions there are; they are numbered from 0."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,9 @@
-"""Gymnasium environments; importing this package registers the fifteen ids."""
+"""Gymnasium environments; importing this package registers an id for each task.
+
+The axes of arrays are B worlds, C planes of an observation, and H rows and W columns of the grid.
+What a step of B worlds returns: observations, rewards `[B]`, terminated `[B]` bool, truncated `[B]`
+bool, and further information.
+"""
 
 from typing import Any
 

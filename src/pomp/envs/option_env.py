@@ -1,7 +1,8 @@
 """Programs as actions: the macro decision process of the program machine.
 
-An action is the number of a program, which then runs to its end or its cap, or the last number,
-which ends the episode. The state is the world and the program chosen last.
+An action is the number of one of K programs, which then runs to its end or its cap, or K, which
+ends the episode. An observation has the world, `[C, H, W]` uint8 planes, and the mode, `[K + 1]`
+int8: the program that ran last as one-hot.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from pomp.dsl.bytecode import compile_programs
 from pomp.dsl.syntax import Program
 from pomp.engine.rollout import advance
 from pomp.engine.units import DEFAULT_CAP
-from pomp.envs.episodes import RENDER_MODES, check_actions, world_space
+from pomp.envs.batch import RENDER_MODES, check_actions, world_space
 from pomp.envs.vector_env import KarelVectorEnv
 from pomp.karel.interpreter import Cap
 from pomp.tasks.task import Setting, Task
@@ -27,13 +28,16 @@ MAX_MACRO_STEPS = 1_000
 
 
 def option_space(setting: Setting, channels: int, programs: int) -> gym.spaces.Dict:
-    """World planes, and the last program as one-hot (all zero before the first)."""
+    """Return the space of observations: world planes, and the program that ran last as one-hot.
+
+    The one-hot vector is all zero before the first program.
+    """
     mode = gym.spaces.MultiBinary(programs + 1)
     return gym.spaces.Dict({"world": world_space(setting, channels), "mode": mode})
 
 
 class ProgramOptionVectorEnv(KarelVectorEnv):
-    """Worlds in which programs are the actions; see this module's docstring.
+    """Worlds in which programs are the actions, and the last action ends the episode.
 
     The task's done flag does not end an episode: choosing to end does, or `max_macro_steps`.
     """
@@ -59,7 +63,7 @@ class ProgramOptionVectorEnv(KarelVectorEnv):
         self._code, self._cap, self._threads = compile_programs(programs), Cap.parse(cap), threads
         self._mode = np.zeros((num_envs, len(programs) + 1), np.int8)
         self._taken = np.zeros(num_envs, np.int64)
-        self._worth = np.zeros(num_envs)
+        self._returns = np.zeros(num_envs)
 
     def reset(
         self,
@@ -67,32 +71,50 @@ class ProgramOptionVectorEnv(KarelVectorEnv):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Fresh worlds; see `KarelVectorEnv.reset`."""
+        """Start episodes, all or some, as `KarelVectorEnv.reset` does.
+
+        Args:
+            seed: of the worlds; where None, the running stream goes on.
+            options: `{"reset_mask": mask}`, `[B]` bool, starts only some of them.
+
+        Returns:
+            Observations `[B, ...]` by name, and no information.
+        """
         _, info = super().reset(seed=seed, options=options)
         chosen = (options or {}).get("reset_mask", np.ones(self.num_envs, np.bool_))
         self._forget(np.asarray(chosen))
         return self._observe(), info
 
     def _forget(self, chosen: NDArray[np.bool_]) -> None:
+        """Clear what is known about the episodes of some worlds, `chosen` `[B]` bool."""
         self._mode[chosen] = 0
         self._taken[chosen] = 0
-        self._worth[chosen] = 0.0
+        self._returns[chosen] = 0.0
 
     def _observe(self) -> dict[str, NDArray[Any]]:
-        return {"world": self._episodes.observe(self._channels), "mode": self._mode.copy()}
+        """Return observations `[B, ...]` by name."""
+        return {"world": self._batch.observe(self._channels), "mode": self._mode.copy()}
 
     def step(
         self, actions: Any
     ) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Run the chosen programs; a world whose episode has ended starts anew instead."""
-        worlds = self._episodes.worlds
+        """Run the chosen programs; a world whose episode has ended starts anew instead.
+
+        Args:
+            actions: `[B]` integers, a program's number or the number of programs.
+
+        Returns:
+            Observations `[B, ...]` by name, rewards `[B]` float64, terminated `[B]` bool, truncated
+            `[B]` bool (never), and the primitive `actions` of each program, `[B]`.
+        """
+        worlds = self._batch.worlds
         if worlds is None:
             raise EnvironmentMisuseError("call reset() before the first step()")
         end = len(self._code)
         chosen = check_actions(actions, self.num_envs, end + 1)
-        renewed = self._episodes.is_over.copy()
+        renewed = self._batch.is_over.copy()
         if renewed.any():
-            self._episodes.begin(worlds.stream.copy(), renewed)
+            self._batch.begin(worlds.stream.copy(), renewed)
             self._forget(renewed)
         ends = (chosen == end) & ~renewed
         runs = ~renewed & ~ends
@@ -100,13 +122,13 @@ class ProgramOptionVectorEnv(KarelVectorEnv):
         result = advance(
             self.setting, self._code, worlds, choice, cap=self._cap, threads=self._threads
         )
-        worth = result.returns[:, 0]
-        rewards = np.where(runs, worth - self._worth, 0.0)
-        self._worth = np.where(renewed, 0.0, worth)
+        returns = result.returns[:, 0]
+        rewards = np.where(runs, returns - self._returns, 0.0)
+        self._returns = np.where(renewed, 0.0, returns)
         self._taken[~renewed] += 1
         self._mode[runs] = np.eye(end + 1, dtype=np.int8)[chosen[runs]]
         terminated = ends | (~renewed & (self._taken >= self.max_macro_steps))
-        self._episodes.is_over[:] = terminated
+        self._batch.is_over[:] = terminated
         truncated = np.zeros(self.num_envs, np.bool_)
         info = {"actions": np.where(runs, result.actions[:, 0], 0)}
         return self._observe(), rewards, terminated, truncated, info
@@ -132,7 +154,7 @@ class ProgramOptionEnv(gym.Env[dict[str, NDArray[Any]], int]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """A fresh world."""
+        """Start an episode; returns the observation, `[...]` by name, and no information."""
         super().reset(seed=seed)
         observation, info = self._worlds.reset(seed=seed)
         return _first(observation), info
@@ -140,17 +162,23 @@ class ProgramOptionEnv(gym.Env[dict[str, NDArray[Any]], int]):
     def step(
         self, action: int
     ) -> tuple[dict[str, NDArray[Any]], float, bool, bool, dict[str, Any]]:
-        """Run one program, or end the episode."""
+        """Run one program, or end the episode.
+
+        Returns:
+            The observation, `[...]` by name, the reward, whether the episode has ended, whether it
+            is truncated (never), and the primitive `actions` of the program.
+        """
         observation, rewards, terminated, truncated, info = self._worlds.step(np.asarray([action]))
-        told = {"actions": int(info["actions"][0])}
+        own_info = {"actions": int(info["actions"][0])}
         ended = bool(terminated[0]), bool(truncated[0])
-        return _first(observation), float(rewards[0]), *ended, told
+        return _first(observation), float(rewards[0]), *ended, own_info
 
     def render(self) -> Any:
-        """The world as text or picture, by `render_mode`."""
+        """Return the world as text or picture, by `render_mode`."""
         pictures = self._worlds.render()
         return pictures[0] if pictures else None
 
 
 def _first(observation: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the first world's part of an `observation`, `[B, ...]` by name."""
     return {name: planes[0] for name, planes in observation.items()}

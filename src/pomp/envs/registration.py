@@ -9,7 +9,7 @@ VERSION = 0
 
 
 def register_envs() -> None:
-    """Register every task; importing `pomp.envs` does it."""
+    """Register every task of the catalog; importing `pomp.envs` does it."""
     for task in TASKS:
         name = f"{task.suite}/{task.name}-v{VERSION}"
         if name not in gym.registry:

@@ -10,16 +10,15 @@ from torch import Tensor
 from pomp.core.cuda import THREADS, as_launchable, blocks_for, check_device, load_cuda
 from pomp.core.errors import ConfigError, CudaError, EnvironmentMisuseError
 from pomp.core.graphs import numba_stream
-from pomp.dsl.vocabulary import Action
 from pomp.engine.loading import cuda_kernels_of
 from pomp.engine.starts import empty_worlds, reset
-from pomp.envs.episodes import Episodes, configure, streams_of, world_space
+from pomp.engine.units import ACTION_COUNT
+from pomp.envs.batch import EnvBatch, resolve_setting, streams_of, world_space
 from pomp.karel.observation import observe
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting, Task
 
 CHECK_EVERY = 64  # steps between looks at whether some action was out of range
-_ACTIONS = len(Action)
 
 
 class KarelTorchEnv:
@@ -49,10 +48,10 @@ class KarelTorchEnv:
     ) -> None:
         if num_envs < 1:
             raise ConfigError(f"num_envs must be at least 1, got {num_envs}")
-        self.setting = configure(task, variant, options, size, scale)
+        self.setting = resolve_setting(task, variant, options, size, scale)
         self.num_envs, self.device = num_envs, torch.device(check_device(device))
         self.single_observation_space = world_space(self.setting, channels)
-        self.single_action_space = gym.spaces.Discrete(_ACTIONS)
+        self.single_action_space = gym.spaces.Discrete(ACTION_COUNT)
         self.limit = max_episode_steps or self.setting.task.max_steps * self.setting.scale
         self._channels = channels
         self._steps = -1
@@ -66,13 +65,17 @@ class KarelTorchEnv:
         self._launch = self._prepare_cuda() if device == "cuda" else self._prepare_cpu()
 
     def reset(self, seed: int = 0) -> Tensor:
-        """Fresh worlds; world i is that of `KarelEnv` with seed `seed + i`."""
+        """Start all episodes; world i is that of `KarelEnv` with seed `seed + i`.
+
+        Returns:
+            The observations, `[B, C, H, W]` uint8; overwritten by the next step.
+        """
         streams = streams_of(range(seed, seed + self.num_envs))
         self._steps = 0
         self._had_bad_action.zero_()
         if self.device.type == "cpu":
-            self._episodes.begin(streams)
-            self._planes[:] = torch.from_numpy(self._episodes.observe(self._channels))
+            self._batch.begin(streams)
+            self._planes[:] = torch.from_numpy(self._batch.observe(self._channels))
             return self._planes
         fresh = reset(self.setting, streams, "cuda")
         for mine, theirs in zip(self._state, fresh.arrays, strict=True):
@@ -82,7 +85,14 @@ class KarelTorchEnv:
         return self._planes
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """One action per world.
+        """Take one action in every world.
+
+        Args:
+            actions: `[B]` int64, on the device.
+
+        Returns:
+            Observations `[B, C, H, W]` uint8, rewards `[B]` float32, terminated `[B]` bool and
+            truncated `[B]` bool; overwritten by the next step.
 
         Raises:
             EnvironmentMisuseError: `reset` was never called.
@@ -107,25 +117,25 @@ class KarelTorchEnv:
     def check(self) -> None:
         """Wait for the device and raise if an action since the last reset was out of range."""
         if bool(self._had_bad_action):
-            raise CudaError(f"an action was not in 0..{_ACTIONS - 1}")
+            raise CudaError(f"an action was not in 0..{ACTION_COUNT - 1}")
 
     def _prepare_cpu(self) -> Callable[[], None]:
-        self._episodes = Episodes(self.setting, self.num_envs, self.limit, None)
+        self._batch = EnvBatch(self.setting, self.num_envs, self.limit, None)
 
         def launch() -> None:
-            is_bad = (self._actions < 0) | (self._actions >= _ACTIONS)
+            is_bad = (self._actions < 0) | (self._actions >= ACTION_COUNT)
             self._had_bad_action.logical_or_(is_bad.any())
-            self._actions.clamp_(0, _ACTIONS - 1)
-            rewards, *ended = self._episodes.play(self._actions.numpy())
+            self._actions.clamp_(0, ACTION_COUNT - 1)
+            rewards, *ended = self._batch.step(self._actions.numpy())
             self._rewards.copy_(torch.from_numpy(rewards))
             for mine, theirs in zip(self._ended, ended, strict=True):
                 mine.copy_(torch.from_numpy(theirs))
-            self._planes[:] = torch.from_numpy(self._episodes.observe(self._channels))
+            self._planes[:] = torch.from_numpy(self._batch.observe(self._channels))
 
         return launch
 
     def _prepare_cuda(self) -> Callable[[], None]:
-        """Capture one step as a CUDA graph; returns its replay."""
+        """Capture one step as a CUDA graph; return what replays it."""
         from pomp.karel.observation_cuda import observer
 
         load_cuda()

@@ -10,14 +10,14 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from pomp.core.errors import ConfigError, EnvironmentMisuseError
-from pomp.dsl.vocabulary import Action
-from pomp.envs.episodes import (
+from pomp.engine.units import ACTION_COUNT
+from pomp.envs.batch import (
     RENDER_MODES,
-    Episodes,
+    EnvBatch,
     check_actions,
     check_render_mode,
-    configure,
     render,
+    resolve_setting,
     streams_of,
     world_space,
 )
@@ -48,16 +48,16 @@ class KarelVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     ) -> None:
         if num_envs < 1:
             raise ConfigError(f"num_envs must be at least 1, got {num_envs}")
-        self.setting = configure(task, variant, options, size, scale)
+        self.setting = resolve_setting(task, variant, options, size, scale)
         self.render_mode = check_render_mode(render_mode)
         self.num_envs = num_envs
         self.single_observation_space = world_space(self.setting, channels)
-        self.single_action_space = gym.spaces.Discrete(len(Action))
+        self.single_action_space = gym.spaces.Discrete(ACTION_COUNT)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         limit = max_episode_steps or self.setting.task.max_steps * self.setting.scale
         self._channels = channels
-        self._episodes = Episodes(self.setting, num_envs, limit, threads)
+        self._batch = EnvBatch(self.setting, num_envs, limit, threads)
 
     def reset(
         self,
@@ -65,21 +65,30 @@ class KarelVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Fresh worlds; `options={"reset_mask": ...}` renews only some."""
+        """Start episodes.
+
+        Args:
+            seed: world i is that of `KarelEnv` with seed `seed + i`, or with the i-th seed of a
+                sequence; where None, the running stream goes on.
+            options: `{"reset_mask": mask}`, `[B]` bool, starts only some of them.
+
+        Returns:
+            The observations, `[B, C, H, W]` uint8, and no information.
+        """
         chosen = (options or {}).get("reset_mask")
         if chosen is not None and np.shape(chosen) != (self.num_envs,):
             raise ConfigError(f"reset_mask must have shape ({self.num_envs},)")
-        self._episodes.begin(self._streams(seed), None if chosen is None else np.asarray(chosen))
-        return self._episodes.observe(self._channels), {}
+        self._batch.begin(self._streams(seed), None if chosen is None else np.asarray(chosen))
+        return self._batch.observe(self._channels), {}
 
     def _streams(self, seed: int | Sequence[int | None] | None) -> NDArray[np.uint64]:
-        """Streams of the given seeds; where none is given, the running stream goes on."""
+        """Return streams, `[B]` uint64: of the given seeds, else those that are running."""
         if isinstance(seed, int | np.integer):
             seed = [int(seed) + place for place in range(self.num_envs)]
         seeds = [None] * self.num_envs if seed is None else list(seed)
         if len(seeds) != self.num_envs:
             raise ConfigError(f"{self.num_envs} worlds need as many seeds, got {len(seeds)}")
-        worlds = self._episodes.worlds
+        worlds = self._batch.worlds
         fresh = self.np_random.integers(2**31, size=self.num_envs) if worlds is None else None
         given = [
             own if own is not None else (0 if fresh is None else int(fresh[place]))
@@ -94,16 +103,24 @@ class KarelVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
     def step(
         self, actions: Any
     ) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """One action per world; a world whose episode has ended starts anew and ignores it."""
-        if self._episodes.worlds is None:
+        """Take one action in every world; one whose episode has ended starts anew instead.
+
+        Args:
+            actions: `[B]` integers.
+
+        Returns:
+            Observations `[B, C, H, W]` uint8, rewards `[B]` float64, terminated `[B]` bool,
+            truncated `[B]` bool, and no information.
+        """
+        if self._batch.worlds is None:
             raise EnvironmentMisuseError("call reset() before the first step()")
-        chosen = check_actions(actions, self.num_envs, len(Action))
-        rewards, terminated, truncated = self._episodes.play(chosen)
-        return self._episodes.observe(self._channels), rewards, terminated, truncated, {}
+        chosen = check_actions(actions, self.num_envs, ACTION_COUNT)
+        rewards, terminated, truncated = self._batch.step(chosen)
+        return self._batch.observe(self._channels), rewards, terminated, truncated, {}
 
     def render(self) -> tuple[Any, ...] | None:
-        """Every world as text or picture, by `render_mode`."""
-        worlds = self._episodes.worlds
+        """Return every world as text or picture, by `render_mode`."""
+        worlds = self._batch.worlds
         if worlds is None:
             raise EnvironmentMisuseError("call reset() before render()")
         if self.render_mode is None:

@@ -22,14 +22,22 @@ LEAST_WORLDS = 256  # below which another thread does not pay
 RENDER_MODES = ("ansi", "rgb_array")
 
 
-def configure(
+def resolve_setting(
     task: str | Task | Setting,
     variant: str | None,
     options: Mapping[str, object] | None,
     size: tuple[int, int] | None,
     scale: int,
 ) -> Setting:
-    """The setting an environment was asked for."""
+    """Return the setting an environment was asked for.
+
+    Args:
+        task: a setting, which is taken as it is, or a task or its name.
+        variant: of the task; None: the default.
+        options: of the variant, where they differ from its defaults.
+        size: rows and columns of the grid; None: the task's own.
+        scale: how much longer the task is.
+    """
     if isinstance(task, Setting):
         return task
     found = task if isinstance(task, Task) else find_task(task)
@@ -37,12 +45,18 @@ def configure(
 
 
 def world_space(setting: Setting, channels: int) -> gym.spaces.Box:
-    """The planes of one world."""
+    """Return the space of one world's observations, `[C, H, W]` uint8."""
     return gym.spaces.Box(0, 1, (channels, setting.height, setting.width), np.uint8)
 
 
 def streams_of(seeds: Iterable[int]) -> NDArray[np.uint64]:
-    """World i's stream is that of its own seed, wherever it stands in a batch."""
+    """Return the random streams of seeds, `[B]` uint64.
+
+    A world's stream depends on its own seed alone, wherever it stands in a batch.
+
+    Raises:
+        ConfigError: a seed is negative.
+    """
     given = np.array([int(seed) for seed in seeds], np.int64)
     if len(given) and given.min() < 0:
         raise ConfigError(f"a seed must not be negative, got {given.min()}")
@@ -51,10 +65,10 @@ def streams_of(seeds: Iterable[int]) -> NDArray[np.uint64]:
 
 
 def check_render_mode(mode: str | None) -> str | None:
-    """A render mode environments have.
+    """Return a render mode that environments have.
 
     Raises:
-        ConfigError: it is another.
+        ConfigError: they do not have it.
     """
     if mode is not None and mode not in RENDER_MODES:
         listed = " or ".join(f"'{name}'" for name in RENDER_MODES)
@@ -63,17 +77,28 @@ def check_render_mode(mode: str | None) -> str | None:
 
 
 def render(worlds: WorldBatch, world: int, mode: str | None) -> Any:
-    """One world as text (`ansi`) or as `[H, W, 3]` uint8 (`rgb_array`); None without a mode."""
+    """Return one world as text (`ansi`) or picture (`rgb_array`); None without a mode.
+
+    A picture is `[rows, columns, 3]` uint8, in pixels.
+    """
     if mode == "ansi":
         return worlds.to_text(world)
     return np.asarray(draw_map(worlds.map_of(world))) if mode == "rgb_array" else None
 
 
 def check_actions(actions: Any, count: int, choices: int) -> NDArray[np.int64]:
-    """One action per world.
+    """Return one action for each world.
+
+    Args:
+        actions: `[B]` integers below `choices`, of any type NumPy can read.
+        count: B.
+        choices: how many actions there are.
+
+    Returns:
+        `[B]` int64.
 
     Raises:
-        ConfigError: another shape, no integers, or out of range.
+        ConfigError: they have another shape, are no integers, or are out of range.
     """
     chosen = np.asarray(actions)
     if chosen.shape != (count,) or not np.issubdtype(chosen.dtype, np.integer):
@@ -84,16 +109,29 @@ def check_actions(actions: Any, count: int, choices: int) -> NDArray[np.int64]:
     return chosen.astype(np.int64)
 
 
-class Episodes:
-    """B episodes side by side on the CPU; one that has ended starts anew at its next step."""
+class EnvBatch:
+    """B episodes side by side on the CPU; one that has ended starts anew at its next step.
+
+    Attributes:
+        setting: the task.
+        limit: actions after which an episode is truncated.
+        worlds: the states; None before the first `begin`.
+        is_over: `[B]` bool, whether the last step ended the episode.
+    """
 
     def __init__(self, setting: Setting, count: int, limit: int, threads: int | None) -> None:
+        """Prepare `count` episodes, on so many CPU threads (None: all)."""
         self.setting, self.limit, self._threads = setting, limit, threads
         self.worlds: WorldBatch | None = None
         self.is_over = np.zeros(count, np.bool_)
 
     def begin(self, streams: NDArray[np.uint64], chosen: NDArray[np.bool_] | None = None) -> None:
-        """Start episodes (all, or those chosen) from the streams."""
+        """Start episodes.
+
+        Args:
+            streams: `[B]` uint64, from which the starts are drawn.
+            chosen: `[B]` bool, which of them start anew; None: all.
+        """
         fresh = reset(self.setting, streams)
         if self.worlds is None or chosen is None:
             self.worlds = fresh
@@ -103,10 +141,17 @@ class Episodes:
             mine[chosen] = theirs[chosen]
         self.is_over[chosen] = False
 
-    def play(
+    def step(
         self, actions: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """One action each; returns rewards, terminated, truncated."""
+        """Take one action in every world.
+
+        Args:
+            actions: `[B]` int64; not read where an episode starts anew.
+
+        Returns:
+            Rewards `[B]` float64, terminated `[B]` bool, truncated `[B]` bool.
+        """
         worlds = self.worlds
         assert worlds is not None
         count = len(worlds)
@@ -127,7 +172,7 @@ class Episodes:
         return rewards, terminated, truncated
 
     def observe(self, channels: int) -> NDArray[np.uint8]:
-        """The planes of all worlds."""
+        """Return what is seen of all worlds, `[B, C, H, W]` uint8 with C `channels`."""
         assert self.worlds is not None
         planes: NDArray[np.uint8] = observe(self.worlds, channels, threads=self._threads)
         return planes
