@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pomp.core.fingerprints import fingerprint
+from processes import PATIENCE
 
 RUN = [sys.executable, "-m", "pomp", "run", "Seeder", "DEF run m( putMarker m)", "--json"]
 
@@ -21,7 +22,7 @@ def run(cache, **environment):
         RUN,
         capture_output=True,
         env={**os.environ, "POMP_CACHE_DIR": str(cache), **environment},
-        timeout=120,
+        timeout=PATIENCE,
         check=True,
     )
 
@@ -37,11 +38,11 @@ def machine_code(cache):
     return [path for path in cache.rglob("*") if path.suffix in (".nbi", ".nbc")]
 
 
-def test_the_first_run_says_that_it_compiles_and_the_second_is_silent(warm):
+def test_the_first_run_says_that_it_compiles_and_the_second_has_no_need_to(warm):
     cache, first = warm
     assert b"compiling run_lanes of seeder (once" in first.stderr
     second = run(cache)
-    assert second.stderr == b""
+    assert b"compiling" not in second.stderr
     assert second.stdout == first.stdout
 
 
@@ -58,7 +59,7 @@ def test_a_damaged_cache_is_compiled_again(warm):
     again = run(cache)
     assert again.stdout == first.stdout
     assert b"compiling" in again.stderr
-    assert run(cache).stderr == b""
+    assert b"compiling" not in run(cache).stderr
 
 
 def test_a_damaged_kernel_source_is_written_again(warm):
@@ -83,11 +84,11 @@ def test_processes_that_compile_at_once_agree(tmp_path, warm):
         for _ in range(3)
     ]
     for process in running:
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, errors.decode()
         assert output == warm[1].stdout
     run(tmp_path)  # checksums written in between may belong to another process's files
-    assert run(tmp_path).stderr == b""
+    assert b"compiling" not in run(tmp_path).stderr
 
 
 @pytest.fixture
@@ -113,24 +114,21 @@ def edit(path, old, new):
 def test_what_is_compiled_decides_and_nothing_else(copied):
     """A comment, a docstring or any other file compiles nothing; a constant elsewhere does."""
     package, seeded = copied
+    dynamics = package / "karel" / "dynamics.py"
     mean, compiled = seeded()
     assert mean == 1 / 36
     assert "run_lanes" in compiled
     edit(package / "cli" / "plot.py", '"""', '"""Edited. ')
     edit(package / "tasks" / "catalog.py", "TASKS: ", "# a comment\nTASKS: ")
-    edit(package / "karel" / "rules.py", '"""Pick or put a marker', '"""Edited: pick or put')
-    edit(package / "karel" / "rules.py", "    cell = pose >> 2\n", "    cell = pose >> 2  # here\n")
+    edit(dynamics, '"""Pick or put a marker', '"""Edited: pick or put')
+    edit(dynamics, "    cell = pose >> 2\n", "    cell = pose >> 2  # here\n")
     edit(package / "engine" / "kernels.py", '"""Run every unit', '"""Edited. Run every unit')
     assert seeded() == (mean, [])
-    edit(
-        package / "karel" / "rules.py", "min(before + 1, rules[CAP])", "min(before + 2, rules[CAP])"
-    )
+    edit(dynamics, "min(before + 1, ", "min(before + 2, ")
     assert seeded()[0] == 0.0
-    edit(
-        package / "karel" / "rules.py", "min(before + 2, rules[CAP])", "min(before + 1, rules[CAP])"
-    )
+    edit(dynamics, "min(before + 2, ", "min(before + 1, ")
     assert seeded() == (mean, [])  # the code of before is still there
-    edit(package / "karel" / "rules.py", "= 15, 16, 32, 64", "= 15, 16, 64, 32")
+    edit(dynamics, "= 15, 16, 32, 64", "= 15, 16, 64, 32")
     assert "run_lanes" in seeded()[1]  # a constant, in another file than the kernel
 
 

@@ -37,6 +37,7 @@ from pomp.machine.text import (
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.machine.zoo import load_machine
 from pomp.play.story import Story, Watching
+from processes import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = {path.stem: path for path in (ROOT / "examples" / "machines").glob("*.machine")}
@@ -352,7 +353,7 @@ def test_warnings_go_to_standard_error_and_nowhere_else(tmp_path):
     path = tmp_path / "some.machine"
     path.write_text(GOOD.replace("if idle -> b", "if idle -> stop"))
     command = [sys.executable, "-m", "pomp", "eval", str(path), "--episodes", "2"]
-    result = subprocess.run(command, capture_output=True, timeout=120, check=True)
+    result = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
     assert b"some.machine:6:6: warning: no rule leads from the start to mode 'b'" in result.stderr
     assert b"no rule" not in result.stdout
     assert b"2 of them never chose to end and were stopped at the limit" in result.stdout
