@@ -14,7 +14,7 @@ from pomp.core.storage import read_arrays, write_arrays
 from pomp.embedding.config import HPRL_MODEL, DatasetConfig, ModelConfig
 from pomp.embedding.dataset import draw_fresh
 from pomp.embedding.decoder import squash
-from pomp.embedding.evaluate import compare_tokens, evaluate, imitate
+from pomp.embedding.evaluate import compare_tokens, evaluate_embedding, imitate
 from pomp.embedding.model import NO_OP, EmbeddingModel, initialise
 from pomp.embedding.space import Embedding
 from pomp.embedding.survey import embed_in_plane, first_action, map_space, walk
@@ -56,7 +56,7 @@ def test_the_card_says_how_the_weights_were_made_and_the_musts_hold(name):
 
 
 def test_the_musts_hold_on_fresh_programs(space, fresh):
-    found = evaluate(space, fresh, seed=3)
+    found = evaluate_embedding(space, fresh, seed=3)
     assert found["program_accuracy"] >= 0.95
     assert found["token_accuracy"] >= 0.985
     assert found["action_accuracy"] >= 0.95

@@ -37,8 +37,12 @@ def decode():
     """Greedy and sampled tokens, `[2, ROWS, MAX_GENERATED]`."""
     from pomp.embedding import decoder_cuda
 
-    def launch(batch, loop, *tensors, blocks=None):
-        loop[blocks or batch.size, THREADS](*(tensor.numpy() for tensor in tensors))
+    def to_arrays(argument):
+        is_tensor = isinstance(argument, torch.Tensor)
+        return argument.numpy() if is_tensor else type(argument)(*map(to_arrays, argument))
+
+    def launch(batch, loop, *arguments, blocks=None):
+        loop[blocks or batch.size, THREADS](*map(to_arrays, arguments))
 
     class Reading:
         """A number that is there at once."""

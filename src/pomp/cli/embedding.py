@@ -33,14 +33,14 @@ class EmbeddingDataset:
     def run(self) -> int:
         """Write the file."""
         path = check_output(self.out)
-        from pomp.embedding.dataset import REFERENCE, describe, save_dataset
+        from pomp.embedding.dataset import REFERENCE, dataset_statistics, save_dataset
 
         dataset = _make(self.config)
         save_dataset(dataset, path)
         found: dict[str, Any] = {"programs": len(dataset), "draws": dataset.draws}
         found |= {"bytes": path.stat().st_size}
         if self.stats:
-            found["stats"] = describe(dataset)
+            found["stats"] = dataset_statistics(dataset)
         if self.json:
             print(json.dumps(found))
             return 0
@@ -211,7 +211,7 @@ class EmbeddingEval:
         import numpy as np
 
         from pomp.embedding.dataset import draw_fresh
-        from pomp.embedding.evaluate import evaluate
+        from pomp.embedding.evaluate import evaluate_embedding
         from pomp.embedding.space import Embedding
         from pomp.embedding.weights import data_of
 
@@ -227,7 +227,9 @@ class EmbeddingEval:
             dataset = draw_fresh(config, self.programs, self.seed, draws=draws)
         progress = Progress("programs", len(dataset))
         try:
-            found = evaluate(embedding, dataset, self.seed, lambda n: progress.step(parts=n))
+            found = evaluate_embedding(
+                embedding, dataset, self.seed, lambda n: progress.step(parts=n)
+            )
         finally:
             progress.close()
         if self.json:

@@ -1,4 +1,7 @@
-"""A dataset in a device's memory, and batches of it as the losses take them."""
+"""A dataset in a device's memory, and batches of it as the losses take them.
+
+Axes: B programs, N demonstrations of them, T steps, S states of all these demonstrations.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,14 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pomp.core.compiling import kernel
-from pomp.dsl.grammar import ILLEGAL, published_mask
-from pomp.dsl.vocabulary import Vocabulary
+from pomp.dsl.grammar import ILLEGAL, Automaton, published_mask
 from pomp.embedding.config import MAX_GENERATED
 from pomp.embedding.dataset import SIZE, Dataset
-from pomp.embedding.decoder import read_token
-from pomp.embedding.demonstrations import random_worlds
+from pomp.embedding.decoder import GrammarStates, mask_tables, read_token
+from pomp.embedding.demonstrations import random_worlds, replay
 from pomp.embedding.model import NO_OP
-from pomp.karel.dynamics import act
 from pomp.karel.observation import WALL_PLANE, observe
 from pomp.karel.world import WorldBatch
 
@@ -29,9 +30,9 @@ class ProgramBatch:
     """B programs.
 
     Attributes:
-        ids: `[B, 46]` int64, `DEF` first, padded.
-        lengths: `[B]` int64, `DEF` counted.
-        states: `[B, 45]` int64: the grammar's state after each token but the last.
+        ids: `[B, 46]` int64, token ids, `DEF` first, padded.
+        lengths: `[B]` int64, how many tokens each has, `DEF` counted.
+        states: `[B, 45]` int64, the grammar's state after each token but the last.
     """
 
     ids: Tensor
@@ -40,12 +41,12 @@ class ProgramBatch:
 
     @property
     def read(self) -> Tensor:
-        """`[B, 45]`: the tokens a decoder is fed."""
+        """`[B, 45]` int64: the tokens a decoder is fed."""
         return self.ids[:, :-1]
 
     @property
     def targets(self) -> Tensor:
-        """`[B, 45]`: the tokens it should answer."""
+        """`[B, 45]` int64: the tokens it should answer with."""
         return self.ids[:, 1:]
 
 
@@ -54,15 +55,16 @@ class BehaviourBatch:
     """N demonstrations, unrolled to the longest the dataset allows and one step more: T steps.
 
     Attributes:
-        cells: `[R, 64]` uint8: the states, each once, one demonstration behind the other; the last
+        cells: `[S, 64]` uint8, the states, each once, one demonstration behind the other; the last
             rows may be fillers.
-        pose: `[R]` int64.
-        place: `[R]` int64: n * T + t of each state.
-        is_used: `[R]` float32: it is no filler.
-        is_last: `[R]` float32: it is its demonstration's last state, which all later steps see.
-        shown: `[N, T]` int64: which state each step sees.
-        targets: `[N, T]` int64: the actions, then `NO_OP`.
-        previous: `[N, T]` int64: the action before each step, `NO_OP` before the first.
+        pose: `[S]` int64, the agents' poses in them.
+        place: `[S]` int64, n * T + t of each state.
+        is_used: `[S]` float32, whether it is no filler.
+        is_last: `[S]` float32, whether it is its demonstration's last state, which all later steps
+            see.
+        shown: `[N, T]` int64, which state each step sees.
+        targets: `[N, T]` int64, the actions, then `NO_OP`.
+        previous: `[N, T]` int64, the action before each step, `NO_OP` before the first.
     """
 
     cells: Tensor
@@ -76,20 +78,23 @@ class BehaviourBatch:
 
 
 class SpreadStates(torch.autograd.Function):
-    """Features of states -> features of steps; `features[shown]` with a deterministic gradient.
+    """Turns features of states into features of steps, with a deterministic gradient.
 
     A state is seen by one step; the last one of a demonstration also by the steps after its end.
     """
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, batch: BehaviourBatch) -> Tensor:
-        """`[R, W]` to `[N, T, W]`."""
+        """Return `features[shown]`, `[N, T, W]`, of `features` `[S, W]`."""
         ctx.batch = batch
         return features[batch.shown]
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        """Every state gets its own step's gradient, a last one also those after it."""
+        """Return the gradient `[S, W]` of a `gradient` `[N, T, W]`.
+
+        Every state gets its own step's gradient, a last one also those of the steps after it.
+        """
         batch: BehaviourBatch = ctx.batch
         steps = gradient.shape[1]
         repeats = batch.shown[:, 1:] == batch.shown[:, :-1]
@@ -99,7 +104,7 @@ class SpreadStates(torch.autograd.Function):
 
 
 class Planes(torch.nn.Module):
-    """Cells and poses -> the planes of `pomp.karel.observation`, looked up byte by byte."""
+    """Turns cells and poses into the planes of `pomp.karel.observation`, by a table of bytes."""
 
     table: Tensor
 
@@ -113,11 +118,11 @@ class Planes(torch.nn.Module):
         self.register_buffer("table", torch.from_numpy(planes.T.copy()), persistent=False)
 
     def forward(self, cells: Tensor, pose: Tensor) -> Tensor:
-        """`[R, 64]` uint8 and `[R]` int64 to `[R, C, 8, 8]` float32."""
+        """Return `[S, C, 8, 8]` float32 for `cells` `[S, 64]` uint8 and `pose` `[S]` int64."""
         size, channels = SIZE * SIZE, self.table.shape[1]
         places = torch.arange(size * channels, device=pose.device).view(size, channels)
         agent = places == ((pose >> 2) * channels + (pose & 3)).view(-1, 1, 1)
-        planes = self.table[cells.int()] + agent  # [R, 64, C]
+        planes = self.table[cells.int()] + agent  # [S, 64, C]
         return planes.view(-1, SIZE, SIZE, planes.shape[2]).permute(0, 3, 1, 2)
 
 
@@ -133,11 +138,13 @@ class DataOnDevice:
         self.ids = dataset.ids
         self._ids = torch.from_numpy(padded).to(device)
         self._lengths = torch.from_numpy((padded != vocabulary.pad).sum(axis=1)).to(device)
-        self._states = torch.from_numpy(grammar_states(padded, vocabulary)).to(device)
+        self._states = torch.from_numpy(grammar_states(padded, published_mask(vocabulary))).to(
+            device
+        )
         self._steps = shown.length.astype(np.int64)  # [N, D]
         self._first = np.cumsum(self._steps.ravel() + 1).reshape(self._steps.shape)
         self._first -= self._steps + 1
-        cells, pose = _replay(dataset)
+        cells, pose = replay(shown, random_worlds(dataset.config.walls))
         self._cells, self._pose = torch.from_numpy(cells).to(device), torch.from_numpy(pose)
         self._pose = self._pose.to(device)
         self._actions = torch.from_numpy(shown.actions).to(device)
@@ -146,19 +153,24 @@ class DataOnDevice:
         return self.count
 
     def programs(self, rows: NDArray[np.int64]) -> ProgramBatch:
-        """The programs in some rows."""
+        """Return the programs of `rows` `[B]` int64."""
         chosen = self._up(rows)
         return ProgramBatch(
             self._ids[chosen].long(), self._lengths[chosen], self._states[chosen].long()
         )
 
     def behaviours(self, rows: NDArray[np.int64], which: NDArray[np.int64]) -> BehaviourBatch:
-        """Demonstrations `which[b]` of the programs `rows[b]`: `[B]` and `[B, d]`."""
+        """Return demonstrations `which[b]` of the programs `rows[b]`.
+
+        Args:
+            rows: `[B]` int64, the programs.
+            which: `[B, d]` int64, numbers of their demonstrations; N is B * d.
+        """
         picked = rows[:, None], which
         lengths = self._steps[picked].ravel()  # [N]
         steps = self._actions.shape[2] + 1
         ends = np.cumsum(lengths + 1)
-        owner = np.repeat(np.arange(len(lengths)), lengths + 1)  # [R]
+        owner = np.repeat(np.arange(len(lengths)), lengths + 1)  # [S]
         at = np.arange(ends[-1]) - np.repeat(ends - lengths - 1, lengths + 1)
         table = np.repeat(self._first[picked].ravel(), lengths + 1) + at
         filled = -(-len(table) // _STATE_STEP) * _STATE_STEP - len(table)
@@ -180,60 +192,43 @@ class DataOnDevice:
         )  # fmt: skip
 
     def _up(self, array: NDArray[Any]) -> Tensor:
+        """Copy `array` `[...]` to the device, as `[...]` of the same type."""
         return torch.from_numpy(array).to(self.device, non_blocking=True)
 
 
-def grammar_states(ids: NDArray[np.uint8], vocabulary: Vocabulary) -> NDArray[np.uint8]:
-    """The mask's state after each token but the last: `[B, L]` to `[B, L - 1]` uint8."""
-    automaton = published_mask(vocabulary)
+def grammar_states(ids: NDArray[np.uint8], grammar: Automaton) -> NDArray[np.uint8]:
+    """Return a grammar's states after each token but the last.
+
+    Args:
+        ids: `[B, L]` uint8, token ids.
+        grammar: what reads them.
+
+    Returns:
+        `[B, L - 1]` uint8.
+    """
     states = np.zeros((len(ids), ids.shape[1] - 1), np.uint8)
-    stack, height = np.zeros((1, ids.shape[1] + 1), np.int16), np.zeros(1, np.int16)
-    state = np.zeros(1, np.int16)
-    goto, push, start = automaton.goto, automaton.push, automaton.start
-    _read_prefixes(ids, goto, push, start, state, stack, height, states)
+    at = GrammarStates(
+        np.zeros(1, np.int16), np.zeros((1, ids.shape[1] + 1), np.int16), np.zeros(1, np.int16)
+    )
+    _read_prefixes(ids, mask_tables(grammar), grammar.start, at, states)
     return states
 
 
 @kernel
-def _read_prefixes(ids, goto, push, start, state, stack, height, states):
-    """Let the grammar read every row; a token it does not know there leaves it where it is."""
+def _read_prefixes(ids, mask, start, at, states):
+    """Let the grammar read every row; a token that is illegal there leaves it where it is.
+
+    Args:
+        ids: `[B, L]` uint8, read.
+        mask: `MaskTables`, read.
+        start: the grammar's first state.
+        at: `GrammarStates` of one program, scratch.
+        states: `[B, L - 1]` uint8, the states after each token, written.
+    """
     for row in range(len(ids)):
-        state[0], height[0] = start, 0
+        at.state[0], at.height[0] = start, 0
         for place in range(states.shape[1]):
             token = np.int64(ids[row, place])
-            if goto[state[0], token] != ILLEGAL:
-                read_token(0, token, goto, push, state, stack, height)
-            states[row, place] = state[0]
-
-
-def _replay(dataset: Dataset) -> tuple[NDArray[np.uint8], NDArray[np.int16]]:
-    """Every state of every demonstration, recomputed: `[R, 64]` and `[R]`."""
-    shown = dataset.demonstrations
-    total = int((shown.length + 1).sum())
-    cells = np.empty((total, SIZE * SIZE), np.uint8)
-    pose = np.empty(total, np.int16)
-    count = shown.pose.size
-    _replay_states(
-        random_worlds(dataset.config.walls).constants,
-        shown.cells.reshape(count, -1), shown.pose.ravel(),
-        shown.actions.reshape(count, -1), shown.length.ravel(), cells, pose,
-    )  # fmt: skip
-    return cells, pose
-
-
-@kernel
-def _replay_states(rules, starts, poses, actions, lengths, cells, pose):
-    """Write the states of one demonstration behind the other."""
-    row = 0
-    for n in range(len(lengths)):
-        for cell in range(starts.shape[1]):
-            cells[row, cell] = starts[n, cell]
-        here = np.int64(poses[n])
-        pose[row] = here
-        for t in range(lengths[n]):
-            row += 1
-            for cell in range(starts.shape[1]):
-                cells[row, cell] = cells[row - 1, cell]
-            here = act(cells[row], rules, here, np.int64(actions[n, t]))
-            pose[row] = here
-        row += 1
+            if mask.goto[at.state[0], token] != ILLEGAL:
+                read_token(0, token, mask, at)
+            states[row, place] = at.state[0]

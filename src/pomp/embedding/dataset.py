@@ -1,7 +1,8 @@
-"""Random programs and demonstrations of them: made, kept in one file, and described.
+"""Random programs and demonstrations of them: made, kept in one file, and measured.
 
 The file is safetensors with one header entry, `pomp`: JSON that says how it was made. Nothing in it
-depends on the machine, so equal configs give equal bytes.
+depends on the machine, so equal configs give equal bytes. Axes: N programs, L tokens, D
+demonstrations of each program.
 """
 
 from collections.abc import Callable
@@ -31,12 +32,12 @@ SPLITS = ("train", "validation", "test")
 _DRAWN_AT_ONCE = 50_000
 _INNER = SIZE - 2
 _WALL_CELL = WALL | ZERO  # a random world flags walls too
-_FREE_TRIES = 200  # chunks of draws without one new program before giving up
-_FRESH_DRAWS = 30  # draws for each fresh program: one look at the dataset's own draws is enough
+_BARREN_CHUNKS = 200  # chunks of draws without one new program before giving up
+_FRESH_DRAWS = 30  # draws for each fresh program: so the dataset's own are drawn only once more
 
 
 def find_vocabulary(name: str) -> Vocabulary:
-    """The dialect of a config."""
+    """Return the vocabulary that a config names."""
     return {"leaps": LEAPS, "hprl": HPRL}[name]
 
 
@@ -47,8 +48,8 @@ class Dataset:
     Attributes:
         config: how it was made.
         draws: how many random programs were drawn to find these.
-        ids: `[N, max_tokens]` uint8, padded.
-        demonstrations: D of each.
+        ids: `[N, max_tokens]` uint8, the programs' token ids, padded.
+        demonstrations: D demonstrations of each program.
     """
 
     config: DatasetConfig
@@ -61,7 +62,7 @@ class Dataset:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The programs' dialect."""
+        """The tokens the programs are made of."""
         return find_vocabulary(self.config.vocabulary)
 
     @cached_property
@@ -70,14 +71,14 @@ class Dataset:
         return compile_ids(self.ids, self.vocabulary)
 
     def split(self, name: str) -> "Dataset":
-        """One of the three splits."""
+        """Return one of the three splits, `SPLITS`."""
         sizes = [getattr(self.config, split) for split in SPLITS]
         edges = np.cumsum([0, *sizes])
         place = SPLITS.index(name)
         return self.take(np.arange(edges[place], edges[place + 1]))
 
     def take(self, rows: NDArray[np.integer]) -> "Dataset":
-        """Some of the programs."""
+        """Return the programs `rows` `[M]` int64."""
         shown = self.demonstrations.take(rows)
         return Dataset(self.config, self.draws, self.ids[rows], shown)
 
@@ -92,7 +93,7 @@ def make_dataset(
 
     Args:
         config: what to make.
-        report: told how many programs were found since it was last called.
+        report: called with how many programs were found since it was last called.
         threads: CPU threads; None: all. The result does not depend on it.
     """
     rows, shown, draws = _collect(
@@ -117,12 +118,12 @@ def draw_fresh(
     draws: int,
     threads: int | None = None,
 ) -> Dataset:
-    """Programs drawn and filtered like a dataset's, of which none is in it.
+    """Draw programs that are filtered like a dataset's, of which none is in it.
 
     Args:
-        config: the dataset's.
-        count: how many.
-        seed: theirs; equal seed numbers do not make them the dataset's.
+        config: how the dataset was made.
+        count: how many programs to draw.
+        seed: their seed; one equal to the dataset's does not make them the dataset's programs.
         draws: how many random programs the dataset was chosen from; all of those are left out.
         threads: CPU threads; None: all.
     """
@@ -130,7 +131,7 @@ def draw_fresh(
     fresh = from_json(DatasetConfig, values)
 
     def seen(keys: set[bytes]) -> set[bytes]:
-        """Which of some programs are among the dataset's draws."""
+        """Return which of some programs are among the dataset's draws."""
         found: set[bytes] = set()
         for first in range(0, draws, _DRAWN_AT_ONCE):
             ids = _draw(config, config.seed, Purpose.PROGRAMS, first, _DRAWN_AT_ONCE, threads)
@@ -145,6 +146,7 @@ def draw_fresh(
 def _draw(
     config: DatasetConfig, seed: int, purpose: Purpose, first: int, count: int, threads: int | None
 ) -> NDArray[np.uint8]:
+    """Draw programs `first`, `first + 1`, ... of a seed: `[count, L]` uint8 token ids."""
     vocabulary = find_vocabulary(config.vocabulary)
     ids = sample_programs(
         count, seed, _sampler(config), vocabulary, first=first, purpose=purpose, threads=threads
@@ -159,7 +161,7 @@ def _sampler(config: DatasetConfig) -> SamplerConfig:
 
 
 def _keys(ids: NDArray[np.uint8]) -> list[bytes]:
-    """Each row as bytes: equal programs, equal bytes."""
+    """Return each row of `ids` `[N, L]` as bytes, which are equal for equal programs."""
     keys: list[bytes] = np.ascontiguousarray(ids).view(f"S{ids.shape[1]}").ravel().tolist()
     return keys
 
@@ -173,9 +175,20 @@ def _collect(
     report: Callable[[int], None] | None,
     threads: int | None,
 ) -> tuple[NDArray[np.uint8], Demonstrations, int]:
-    """The first programs that are new and can be demonstrated, in the order of their draws.
+    """Draw programs until enough are new and can be demonstrated.
 
-    `seen` says which of some programs to leave out.
+    Args:
+        config: how programs are drawn and filtered.
+        wanted: how many to find, N.
+        purpose: which random streams they come from.
+        at_once: how many programs are drawn at once.
+        seen: returns which of some programs, as bytes, are left out.
+        report: called with how many programs were found since it was last called.
+        threads: CPU threads; None: all.
+
+    Returns:
+        `[N, L]` uint8, the programs in the order of their draws, their demonstrations, and how many
+        programs were drawn.
     """
     setting = random_worlds(config.walls, config.markers)
     index = 0 if purpose is Purpose.PROGRAMS else 2
@@ -203,14 +216,14 @@ def _collect(
         draws += at_once if found + len(chosen) < wanted else new[chosen[-1]] + 1
         found += len(chosen)
         barren = 0 if len(chosen) else barren + 1
-        if barren == _FREE_TRIES:
+        if barren == _BARREN_CHUNKS:
             raise DataFileError(f"only {found} of {wanted} programs exist that pass the filters")
         parts.append((rows[chosen], shown.take(chosen)))
         if report:
             report(len(chosen))
-    names = vars(parts[0][1])
-    joined = {name: np.concatenate([vars(part[1])[name] for part in parts]) for name in names}
-    return np.concatenate([part[0] for part in parts]), Demonstrations(**joined), draws
+    columns = zip(*(part[1] for part in parts), strict=True)
+    joined = Demonstrations(*(np.concatenate(column) for column in columns))
+    return np.concatenate([part[0] for part in parts]), joined, draws
 
 
 def save_dataset(dataset: Dataset, path: Path) -> None:
@@ -270,7 +283,11 @@ def load_dataset(path: Path) -> Dataset:
 
 
 def _pack(shown: Demonstrations) -> NDArray[np.uint8]:
-    """Start states in 11 bytes each: walls, markers and agent of the inner 6x6 cells."""
+    """Pack start states into 11 bytes each: walls, markers and agent of the inner 6x6 cells.
+
+    Returns:
+        `[N, D, 11]` uint8.
+    """
     grids = shown.cells.reshape(*shown.pose.shape, SIZE, SIZE)[..., 1:-1, 1:-1]
     flat = grids.reshape(*shown.pose.shape, _INNER * _INNER)
     cell, facing = shown.pose >> 2, shown.pose & 3
@@ -286,6 +303,7 @@ def _pack(shown: Demonstrations) -> NDArray[np.uint8]:
 
 
 def _unpack(starts: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    """Unpack `starts` `[N, D, 11]` uint8: cells `[N, D, 64]` uint8 and poses `[N, D]` int32."""
     count = _INNER * _INNER
     width = (count + 7) // 8
     walls = np.unpackbits(starts[..., :width], axis=-1, count=count)
@@ -303,7 +321,17 @@ def _unpack(starts: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.in
 def _unravel(
     flat: NDArray[np.uint8], lengths: NDArray[np.integer], width: int, filling: int
 ) -> NDArray[np.uint8]:
-    """Rows of different lengths, one behind the other, as a padded array."""
+    """Turn rows of different lengths, one behind the other, into a padded array.
+
+    Args:
+        flat: `[sum of lengths]` uint8, the rows.
+        lengths: `[N]` integers, the rows' lengths.
+        width: columns of the result.
+        filling: what stands behind a row's end.
+
+    Returns:
+        `[N, width]` uint8.
+    """
     rows = np.full((len(lengths), width), filling, np.uint8)
     is_used = np.arange(width) < lengths[:, None]
     rows[is_used] = flat
@@ -324,13 +352,13 @@ REFERENCE: dict[str, float] = {
     "with_control_share": 0.88,
     "mean_states": 4.5,
 }
-"""What an independent re-implementation of the rules measured, for LEAPS's probabilities."""
+"""Statistics of a dataset with LEAPS's probabilities by an independent re-implementation."""
 
 _RAW_DRAWS = 100_000
 
 
-def describe(dataset: Dataset) -> dict[str, float]:
-    """The same numbers of this dataset and its sampler; see `REFERENCE`."""
+def dataset_statistics(dataset: Dataset) -> dict[str, float]:
+    """Measure the numbers of `REFERENCE` on a dataset and its sampler."""
     config, vocabulary = dataset.config, dataset.vocabulary
     free = replace(_sampler(config), max_tokens=SamplerConfig().max_tokens)
     raw = sample_programs(_RAW_DRAWS, config.seed, free, vocabulary)

@@ -8,9 +8,13 @@ Programs that have ended leave the batch.
 
 The same latent gives the same tokens alone or in any batch: rows of a matrix product do not
 depend on each other as long as the product is not too small, so batches are filled up.
+
+Axes: B programs that are being written, V tokens of the vocabulary, W the decoder's width, S states
+of the grammar. The 4 W columns of a share are what a step adds up: the GRU's three gates and the
+head's hidden layer.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,8 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pomp.core.compiling import kernel, scalar
-from pomp.dsl.grammar import END, ILLEGAL, RETURN, published_mask
-from pomp.dsl.vocabulary import Vocabulary
+from pomp.dsl.grammar import END, ILLEGAL, RETURN, Automaton
 from pomp.embedding.config import MAX_GENERATED
 from pomp.embedding.model import EmbeddingModel
 
@@ -29,20 +32,75 @@ DEF = 0  # the token every program begins with
 
 
 class Folded(NamedTuple):
-    """A decoder's weights as the loop needs them; W its width, V the tokens.
+    """A decoder's weights as the loop needs them, float32.
 
-    The 4 W columns are what a step adds up: the GRU's three gates and the head's hidden layer.
+    Attributes:
+        widen: `[Z, W]`, from the latent to the width, or `[0, 0]` if they are equal.
+        widen_bias: `[W]` or `[0]`.
+        token: `[V, 4 W]`, the tokens' shares.
+        latent: `[W, 4 W]`, from the latent to its share.
+        latent_bias: `[4 W]`.
+        state: `[W, 4 W]`, from the GRU's state to its share.
+        state_bias: `[W]`, of the state's share of the third gate.
+        output: `[W, V]`, from the head's hidden layer to the logits.
+        output_bias: `[V]`.
     """
 
-    widen: Tensor  # [Z, W] or [0, 0]: from the latent to the width, if they differ
+    widen: Tensor
     widen_bias: Tensor
-    token: Tensor  # [V, 4 W]: the token's share
-    latent: Tensor  # [W, 4 W]: from the latent to its share
-    latent_bias: Tensor  # [4 W]
-    state: Tensor  # [W, 4 W]: from the GRU's state to its share
-    state_bias: Tensor  # [W]: of the state's share of the third gate
-    output: Tensor  # [W, V]
-    output_bias: Tensor  # [V]
+    token: Tensor
+    latent: Tensor
+    latent_bias: Tensor
+    state: Tensor
+    state_bias: Tensor
+    output: Tensor
+    output_bias: Tensor
+
+
+class StepInputs(NamedTuple):
+    """What a GRU's next states are computed from, float32.
+
+    Attributes:
+        of_token: `[V, 4 W]`, the tokens' shares.
+        of_latent: `[B, 4 W]`, the latents' shares.
+        of_state: `[B, 3 W]` or `[B, 4 W]`, the states' shares.
+        state_bias: `[W]`, of the state's share of the third gate.
+        hidden: `[B, W]`, the GRU's states, read and written.
+    """
+
+    of_token: Any
+    of_latent: Any
+    of_state: Any
+    state_bias: Any
+    hidden: Any
+
+
+class MaskTables(NamedTuple):
+    """The grammar that masks tokens, as an automaton.
+
+    Attributes:
+        goto: `[S, V]` int16, the next state, `RETURN` or `ILLEGAL`.
+        push: `[S, V]` int16, the state to push on the stack, or -1.
+        forced: `[S]` int16, the only legal token of a state, or -1 if there are several.
+    """
+
+    goto: Any
+    push: Any
+    forced: Any
+
+
+class GrammarStates(NamedTuple):
+    """How far the grammar has read the programs.
+
+    Attributes:
+        state: `[B]` int16, the automaton's states.
+        stack: `[B, STACK]` int16, its stacks.
+        height: `[B]` int16, the heights of the stacks.
+    """
+
+    state: Any
+    stack: Any
+    height: Any
 
 
 def fold(model: EmbeddingModel) -> Folded:
@@ -72,21 +130,39 @@ def fold(model: EmbeddingModel) -> Folded:
 
 
 def widened(latent: Tensor, rows: int, weights: Folded) -> tuple[Tensor, Tensor]:
-    """Latents, filled up to so many rows, at the decoder's width; and their share of the steps."""
+    """Prepare latents for decoding.
+
+    Args:
+        latent: `[N, Z]` float32, the latents.
+        rows: B, at least N; the rows behind the latents are zeros.
+        weights: the decoder's.
+
+    Returns:
+        `[B, W]` float32, the latents at the decoder's width, and `[B, 4 W]`, their shares.
+    """
     first = torch.nn.functional.pad(latent, (0, 0, 0, rows - len(latent)))
     if weights.widen.numel():
         first = torch.mm(first, weights.widen) + weights.widen_bias
     return first, torch.mm(first, weights.latent) + weights.latent_bias
 
 
-def grammar_tables(vocabulary: Vocabulary) -> tuple[NDArray[np.int16], NDArray[np.int16], int]:
-    """The mask's automaton and its state after `DEF`."""
-    automaton = published_mask(vocabulary)
-    return automaton.goto, automaton.push, automaton.read(automaton.start, [], DEF)
+def mask_tables(grammar: Automaton) -> MaskTables:
+    """Return a grammar as the decoders take it."""
+    is_legal = grammar.goto != ILLEGAL
+    only = np.where(is_legal.sum(axis=1) == 1, is_legal.argmax(axis=1), -1)
+    return MaskTables(grammar.goto, grammar.push, only.astype(np.int16))
+
+
+def start_state(grammar: Automaton) -> int:
+    """Return the state of a grammar that has read `DEF`."""
+    return grammar.read(grammar.start, [], DEF)
 
 
 def _lambert(terms: int) -> tuple[list[float], list[float]]:
-    """Tanh x as x P(x^2) / Q(x^2): Lambert's continued fraction x / (1 + x^2 / (3 + x^2 / ...))."""
+    """Return P and Q of tanh x = x P(x^2) / Q(x^2).
+
+    They are Lambert's continued fraction x / (1 + x^2 / (3 + x^2 / ...)), cut after some terms.
+    """
     top, bottom = [2 * terms - 1], [1]
     for odd in range(2 * terms - 3, 0, -2):
         shifted = [0, *bottom]
@@ -107,7 +183,7 @@ _HALF, _FAR = np.float32(0.5), np.float32(9)  # tanh 9 is 1 in float32
 
 @scalar
 def squash(x):
-    """The hyperbolic tangent of a float32: plain arithmetic, which a compiler can vectorise."""
+    """Return the hyperbolic tangent of a float32, by arithmetic that a compiler can vectorise."""
     x = min(max(x, -_FAR), _FAR)
     y = x * x
     p, q = _P[6], _Q[6]
@@ -122,24 +198,22 @@ def squash(x):
 
 @scalar
 def open_gate(x):
-    """The logistic function of a float32."""
+    """Return the logistic function of a float32."""
     return _HALF * squash(_HALF * x) + _HALF
 
 
 @scalar
-def next_unit(row, unit, token, of_token, of_latent, of_state, state_bias, hidden):
-    """One unit of a GRU's next state.
+def next_unit(row, unit, token, inputs):
+    """Return one unit of a GRU's next state.
 
     Args:
         row: which program.
         unit: which of the W units.
         token: the token it reads.
-        of_token: `[V, 4 W]` float32, the shares of tokens; `of_latent` and `of_state` `[B, 4 W]`.
-        of_latent: see `of_token`.
-        of_state: see `of_token`.
-        state_bias: `[W]` float32.
-        hidden: `[B, W]` float32, the state, read.
+        inputs: `StepInputs`, read.
     """
+    of_token, of_latent, of_state = inputs.of_token, inputs.of_latent, inputs.of_state
+    hidden, state_bias = inputs.hidden, inputs.state_bias
     width = hidden.shape[1]
     update, new = width + unit, 2 * width + unit
     reset = open_gate(of_token[token, unit] + of_latent[row, unit] + of_state[row, unit])
@@ -151,25 +225,47 @@ def next_unit(row, unit, token, of_token, of_latent, of_state, state_bias, hidde
 
 @scalar
 def layer_unit(row, unit, width, token, of_token, of_latent, share):
-    """One unit of the head's hidden layer, given the state's share of it; see `next_unit`."""
+    """Return one unit of the head's hidden layer.
+
+    Args:
+        row: which program.
+        unit: which of the W units.
+        width: W.
+        token: the token it reads.
+        of_token: `[V, 4 W]` float32, the tokens' shares.
+        of_latent: `[B, 4 W]` float32, the latents' shares.
+        share: the state's share of this unit.
+    """
     place = 3 * width + unit
     return squash(of_token[token, place] + of_latent[row, place] + share)
 
 
 @kernel
-def _next_states(tokens, of_token, of_latent, of_state, state_bias, hidden):
-    """The GRU's next states, in place."""
+def _next_states(tokens, inputs):
+    """Compute the GRU's next states, in place.
+
+    Args:
+        tokens: `[B]` int64, the tokens it reads.
+        inputs: `StepInputs`; `hidden` is written.
+    """
+    hidden = inputs.hidden
     for row in range(len(tokens)):
         token = tokens[row]
         for unit in range(hidden.shape[1]):
-            hidden[row, unit] = next_unit(
-                row, unit, token, of_token, of_latent, of_state, state_bias, hidden
-            )
+            hidden[row, unit] = next_unit(row, unit, token, inputs)
 
 
 @kernel
 def _hidden_layers(choosing, tokens, of_token, of_latent, layer):
-    """The head's hidden layers of some rows; `layer` holds the state's share and is written."""
+    """Compute the head's hidden layers of some programs.
+
+    Args:
+        choosing: `[N]` int64, which programs.
+        tokens: `[B]` int64, the tokens they read.
+        of_token: `[V, 4 W]` float32, the tokens' shares.
+        of_latent: `[B, 4 W]` float32, the latents' shares.
+        layer: `[N, W]` float32, holds the states' shares, and is written.
+    """
     width = layer.shape[1]
     for k in range(len(choosing)):
         row = choosing[k]
@@ -181,23 +277,21 @@ def _hidden_layers(choosing, tokens, of_token, of_latent, layer):
 
 
 @scalar
-def read_token(row, token, goto, push, state, stack, height):
-    """Let the grammar of one row read a legal token.
+def read_token(row, token, mask, at):
+    """Let the grammar of one program read a legal token.
 
     Args:
-        row: which.
-        token: its id.
-        goto: `[S, V]` int16, the grammar; `push` likewise.
-        push: see `goto`.
-        state: `[B]` int16, written.
-        stack: `[B, STACK]` int16, written.
-        height: `[B]` int16, of the stacks, written.
+        row: which program.
+        token: the token's id.
+        mask: `MaskTables`, read.
+        at: `GrammarStates`, written.
     """
+    state, stack, height = at.state, at.stack, at.height
     here = np.int64(state[row])
-    if push[here, token] >= 0:
-        stack[row, height[row]] = push[here, token]
+    if mask.push[here, token] >= 0:
+        stack[row, height[row]] = mask.push[here, token]
         height[row] += 1
-    following = np.int64(goto[here, token])
+    following = np.int64(mask.goto[here, token])
     if following == RETURN:
         height[row] -= 1
         following = np.int64(stack[row, height[row]])
@@ -206,7 +300,17 @@ def read_token(row, token, goto, push, state, stack, height):
 
 @kernel
 def _list_choosing(forced, state, count, choosing):
-    """List the rows that have more than one legal token; returns how many, and how many go on."""
+    """List the programs that have more than one legal token.
+
+    Args:
+        forced: `[S]` int16, as in `MaskTables`.
+        state: `[B]` int16, as in `GrammarStates`.
+        count: how many of the B rows are programs.
+        choosing: `[N]` int64, written; N is at least `count`.
+
+    Returns:
+        How many are listed, and how many programs have not ended.
+    """
     found, going = 0, 0
     for row in range(count):
         if state[row] != END:
@@ -218,22 +322,26 @@ def _list_choosing(forced, state, count, choosing):
 
 
 @kernel
-def _choose(
-    step, choosing, logits, bias, noise, forced, goto, push, state, stack, height, rows, tokens,
-    output,
-):  # fmt: skip
-    """Choose the likeliest legal token in every row; of equally likely ones, the first.
+def _choose(step, logits, bias, noise, mask, at, rows, tokens, output):
+    """Choose the likeliest legal token of every program; of equally likely ones, the first.
 
-    Row k of `logits` belongs to row `choosing[k]`; `bias` `[V]` is added to it, and so is `noise`
-    `[B, V]` unless it is `[0, V]`. Where only one token is legal, `forced` has it. Tokens are
-    written to `tokens` `[B]` and `output` `[N, T]`; the others are those of `read_token`.
+    Args:
+        step: how many tokens were chosen before.
+        logits: `[K, V]` float32, of the K programs with several legal tokens, in their order.
+        bias: `[V]` float32, added to the logits.
+        noise: `[B, V]` float32, added to the logits, or `[0, V]`.
+        mask: `MaskTables`, read.
+        at: `GrammarStates`, written.
+        rows: `[n]` int64, the programs' rows in `output`; n is at most B.
+        tokens: `[B]` int64, the chosen tokens, written.
+        output: `[N, T]` uint8, column `step` written.
     """
-    k = 0
+    k, goto = 0, mask.goto
     for row in range(len(rows)):
-        here = np.int64(state[row])
+        here = np.int64(at.state[row])
         if here == END:
             continue
-        best, token = np.float32(0), np.int64(forced[here])
+        best, token = np.float32(0), np.int64(mask.forced[here])
         if token < 0:
             for candidate in range(goto.shape[1]):
                 if goto[here, candidate] != ILLEGAL:
@@ -243,7 +351,7 @@ def _choose(
                     if token < 0 or score > best:
                         best, token = score, candidate
             k += 1
-        read_token(row, token, goto, push, state, stack, height)
+        read_token(row, token, mask, at)
         tokens[row] = token
         output[rows[row], step] = token
 
@@ -253,10 +361,7 @@ class CpuDecoder:
 
     def __init__(self, model: EmbeddingModel) -> None:
         self._vocabulary = model.vocabulary
-        self._goto, self._push, self._start = grammar_tables(model.vocabulary)
-        is_legal = self._goto != ILLEGAL
-        only = np.where(is_legal.sum(axis=1) == 1, is_legal.argmax(axis=1), -1)
-        self._forced = only.astype(np.int16)  # [S]: the only legal token, or -1
+        self._mask, self._start = mask_tables(model.grammar), start_state(model.grammar)
         self.refresh(model)
 
     def refresh(self, model: EmbeddingModel) -> None:
@@ -267,12 +372,15 @@ class CpuDecoder:
         self._to_layer = weights.state[:, -model.config.width :].contiguous()
 
     def decode(self, latent: Tensor, noise: Tensor | None = None) -> Tensor:
-        """The tokens behind `DEF`, padded: `[B, Z]` float32 to `[B, MAX_GENERATED]` uint8.
+        """Decode latents.
 
         Args:
-            latent: the latents.
+            latent: `[B, Z]` float32, the latents.
             noise: `[MAX_GENERATED, B, V]` float32, added to the logits: Gumbel noise samples
-                programs. None: the likeliest tokens.
+                programs. None: the likeliest tokens are chosen.
+
+        Returns:
+            `[B, MAX_GENERATED]` uint8, the tokens behind `DEF`, padded.
         """
         output = np.full((len(latent), MAX_GENERATED), self._vocabulary.pad, np.uint8)
         with torch.no_grad():
@@ -280,57 +388,81 @@ class CpuDecoder:
         return torch.from_numpy(output)
 
     def _run(self, latent: Tensor, noise: Tensor | None, output: NDArray[np.uint8]) -> None:
+        """Decode `latent` `[N, Z]` with `noise` `[T, N, V]` into `output` `[N, T]`."""
         live = _Live(latent, self._weights, self._to_gates, self._start)
-        silent = np.zeros((0, self._goto.shape[1]), np.float32)
+        silent = np.zeros((0, self._mask.goto.shape[1]), np.float32)
         bias = self._weights.output_bias.numpy()
         choosing = np.empty(len(latent), np.int64)
-        count, going = _list_choosing(self._forced, live.state, len(live.rows), choosing)
+        count, going = _list_choosing(self._mask.forced, live.state, len(live.rows), choosing)
         for step in range(MAX_GENERATED):
             live.advance(self._weights, self._to_gates)
             logits = live.logits(self._weights, self._to_layer, choosing[:count])
             heard = silent if noise is None else noise[step].numpy()[live.rows]
-            _choose(
-                step, choosing, logits, bias, heard, self._forced, self._goto, self._push,
-                live.state, live.stack, live.height, live.rows, live.tokens, output,
-            )  # fmt: skip
-            count, going = _list_choosing(self._forced, live.state, len(live.rows), choosing)
+            at = GrammarStates(live.state, live.stack, live.height)
+            _choose(step, logits, bias, heard, self._mask, at, live.rows, live.tokens, output)
+            count, going = _list_choosing(self._mask.forced, live.state, len(live.rows), choosing)
             if going == 0:
                 break
             if _padded(going) < len(live.tokens):
                 live.keep(np.flatnonzero(live.state[: len(live.rows)] != END))
-                count, _ = _list_choosing(self._forced, live.state, going, choosing)
+                count, _ = _list_choosing(self._mask.forced, live.state, going, choosing)
 
 
 def _padded(rows: int) -> int:
-    """Rows of a product for so many programs."""
+    """Return how many rows a product for so many programs has."""
     return max(LEAST_ROWS, -(-rows // ROW_STEP) * ROW_STEP)
 
 
 class _Live:
-    """The programs still being written: B rows, of which the last may be fillers."""
+    """The programs still being written: B rows, of which the last may be fillers.
+
+    Attributes:
+        hidden: `[B, W]` float32, the GRU's states.
+        of_latent: `[B, 4 W]` float32, the latents' shares.
+        of_state: `[B, 3 W]` float32, the states' shares of the next step's gates.
+        rows: `[n]` int64, the programs' rows in the output; n is at most B.
+        tokens: `[B]` int64, the latest tokens.
+        state: `[B]` int16, the grammar's states, with `stack` and `height` as `GrammarStates`.
+    """
 
     def __init__(self, latent: Tensor, weights: Folded, to_gates: Tensor, start: int) -> None:
+        """Begin to decode `latent` `[N, Z]`; `to_gates` `[W, 3 W]` gives the states' shares."""
         count = _padded(len(latent))
         first, shares = widened(latent, count, weights)
-        self.hidden = first.numpy()  # [B, W], the GRU's state
-        self.of_latent = shares.numpy()  # [B, 4 W]
-        self.of_state = torch.mm(first, to_gates)  # [B, 3 W]
-        self.rows = np.arange(len(latent))  # [<= B], where each row's tokens go
-        self.tokens = np.full(count, DEF, np.int64)  # [B], the latest
-        self.state = np.full(count, start, np.int16)  # [B], the grammar's
+        self.hidden = first.numpy()
+        self.of_latent = shares.numpy()
+        self.of_state = torch.mm(first, to_gates)
+        self.rows = np.arange(len(latent))
+        self.tokens = np.full(count, DEF, np.int64)
+        self.state = np.full(count, start, np.int16)
         self.stack = np.zeros((count, STACK), np.int16)
         self.height = np.zeros(count, np.int16)
 
     def advance(self, weights: Folded, to_gates: Tensor) -> None:
-        """One step of the GRU; and the state's share of the next one's gates."""
+        """Advance the GRU, and compute the states' shares of the next step's gates.
+
+        Args:
+            weights: the decoder's.
+            to_gates: `[W, 3 W]` float32, from the GRU's state to its share of the gates.
+        """
         shares = (weights.token.numpy(), self.of_latent, self.of_state.numpy())
-        _next_states(self.tokens, *shares, weights.state_bias.numpy(), self.hidden)
+        inputs = StepInputs(*shares, weights.state_bias.numpy(), self.hidden)
+        _next_states(self.tokens, inputs)
         torch.mm(torch.from_numpy(self.hidden), to_gates, out=self.of_state)
 
     def logits(
         self, weights: Folded, to_layer: Tensor, choosing: NDArray[np.int64]
     ) -> NDArray[np.float32]:
-        """What the head says in some rows: `[>= k, V]`, without the bias."""
+        """Compute the head's logits for some programs.
+
+        Args:
+            weights: the decoder's.
+            to_layer: `[W, W]` float32, from the GRU's state to its share of the hidden layer.
+            choosing: `[K]` int64, the programs.
+
+        Returns:
+            `[K, V]` float32 without the bias, and perhaps further rows that mean nothing.
+        """
         chosen = np.zeros(_padded(len(choosing)), np.int64)
         chosen[: len(choosing)] = choosing
         if len(choosing) == 0:
@@ -340,7 +472,7 @@ class _Live:
         return torch.mm(layer, weights.output).numpy()
 
     def keep(self, going: NDArray[np.int64]) -> None:
-        """Let the programs that have ended go; fill up with copies of the first row."""
+        """Keep the programs `going` `[n]` int64; fill up with copies of the first row."""
         chosen = np.zeros(_padded(len(going)), np.int64)
         chosen[: len(going)] = going
         self.rows = self.rows[going]

@@ -1,10 +1,13 @@
 """How programs behave on random worlds: demonstrations, and how far two behaviours agree.
 
 A behaviour is a start state and the actions that follow; every later state can be recomputed.
+
+Axes: P programs, D demonstrations of each, T actions, H W grid. Arrays of compiled functions:
+`code` `[L]` uint32, one program's instructions; `cells` `[H * W]` uint8 and `other` `[H * W]`
+uint8, states of a world.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,20 +32,18 @@ from pomp.tasks.random_world import RANDOM_WORLD, begin, draw_start, step
 from pomp.tasks.task import Setting
 
 _LEAST_PROGRAMS = 16  # below which another thread does not pay
-_ACTIONS, _LENGTH, _BRANCHES, _STOPS = range(4)  # of the trace the hooks write
 _COMPLETED, _REFUSED = int(Ending.COMPLETED), int(Ending.REFUSED)
 
 
-@dataclass(frozen=True)
-class Demonstrations:
+class Demonstrations(NamedTuple):
     """Behaviours of P programs, up to D each.
 
     Attributes:
-        cells: `[P, D, H * W]` uint8: the start states.
-        pose: `[P, D]` int32.
-        actions: `[P, D, T]` uint8; what lies past `length` is zero.
-        length: `[P, D]` int32: the number of actions.
-        found: `[P]` int32: how many of the D there are.
+        cells: `[P, D, H * W]` uint8, the start states.
+        pose: `[P, D]` int32, the agents' poses in them.
+        actions: `[P, D, T]` uint8, the actions, and zeros behind them.
+        length: `[P, D]` int32, how many actions there are.
+        found: `[P]` int32, how many of the D demonstrations there are.
     """
 
     cells: NDArray[np.uint8]
@@ -52,12 +53,77 @@ class Demonstrations:
     found: NDArray[np.int32]
 
     def take(self, rows: NDArray[np.integer]) -> "Demonstrations":
-        """Those of some of the programs."""
-        return Demonstrations(*(array[rows] for array in vars(self).values()))
+        """Return those of the programs `rows` `[N]` int64."""
+        return Demonstrations(*(array[rows] for array in self))
+
+
+class DemonstrationLimits(NamedTuple):
+    """How long programs run, and which runs are demonstrations.
+
+    Attributes:
+        by_calls: whether `limit` counts calls, or actions.
+        limit: how long a program may run.
+        trials: how many worlds are tried for each program.
+        least_states: runs with fewer states are demonstrations only if they show a new branch, or
+            by a coin.
+        most_states: runs with more states are no demonstrations.
+    """
+
+    by_calls: bool
+    limit: int
+    trials: int
+    least_states: int
+    most_states: int
+
+
+class RunRecording(NamedTuple):
+    """What is written down of one run.
+
+    Attributes:
+        actions: `[limit + 1]` uint8, its actions.
+        length: `[1]` int32, how many there are.
+        branches: `[L]` uint8, for each instruction that tests a condition, which way it went: bit 0
+            false, bit 1 true.
+        stop_on_error: `[1]` bool, whether an impossible action ends the run.
+    """
+
+    actions: NDArray[np.uint8]
+    length: NDArray[np.int32]
+    branches: NDArray[np.uint8]
+    stop_on_error: NDArray[np.bool_]
+
+
+class RunScratch(NamedTuple):
+    """Memory of one run.
+
+    Attributes:
+        cells: `[1, H * W]` uint8, the world.
+        pose: `[1]` int32, the agent's pose at its start.
+        memory: `[1, M]` int32, the task's integers.
+        stream: `[1]` uint64, the world's random stream.
+        other: `[H * W]` uint8, the start state, or another world to compare with.
+        counters: `[C]` int32, the program's loop counters.
+        outcome: `[2]` int32, how the run ended.
+        seen: `[L]` uint8, the branches that all runs of a program have seen.
+    """
+
+    cells: NDArray[np.uint8]
+    pose: NDArray[np.int32]
+    memory: NDArray[np.int32]
+    stream: NDArray[np.uint64]
+    other: NDArray[np.uint8]
+    counters: NDArray[np.int32]
+    outcome: NDArray[np.int32]
+    seen: NDArray[np.uint8]
 
 
 def random_worlds(walls: float, markers: float = 0.1) -> Setting:
-    """The 8x8 worlds that demonstrations start in."""
+    """Return the kind of 8x8 worlds that demonstrations start in.
+
+    Args:
+        walls: the probability that an inner cell is a wall.
+        markers: the probability that a free cell holds a marker.
+    """
     return RANDOM_WORLD.configure(options={"walls": repr(walls), "markers": repr(markers)})
 
 
@@ -83,17 +149,18 @@ def demonstrate(
 
     Args:
         code: P programs, all valid.
-        streams: `[P]` uint64: where the worlds and coins of each program come from.
+        streams: `[P]` uint64, the random streams of each program's worlds and coins, written.
         setting: the random worlds.
-        wanted: runs to find.
-        trials: worlds to try.
-        least_states: see above; the start state counts.
-        most_states: see above.
-        stop_on_error: an impossible action makes the run not count.
+        wanted: how many runs to find for each program, D.
+        trials: how many worlds to try for each program.
+        least_states: the states, the start included, below which a run is short.
+        most_states: the most states a run may have.
+        stop_on_error: whether a run with an impossible action does not count.
         cap: how long a program may run.
         threads: CPU threads; None: all.
     """
-    limits = cap if isinstance(cap, Cap) else Cap.parse(cap)
+    cap = cap if isinstance(cap, Cap) else Cap.parse(cap)
+    limits = DemonstrationLimits(cap.by_calls, cap.limit, trials, least_states, most_states)
     count, size = len(code), setting.height * setting.width
     found = Demonstrations(
         np.zeros((count, wanted, size), np.uint8),
@@ -105,11 +172,11 @@ def demonstrate(
     parts = parts_for(count, threads, least=_LEAST_PROGRAMS)
 
     def demonstrate_part(part: int) -> None:
+        recording = _make_recording(cap, code, stop_on_error)
+        scratch = _make_scratch(setting, code)
         _demonstrate(
-            part, parts, code.instructions, streams, setting.constants,
-            limits.by_calls, limits.limit, trials, least_states, most_states,
-            _trace(limits, code, stop_on_error), np.zeros(code.instructions.shape[1], np.uint8),
-            *_scratch(setting, code), *vars(found).values(),
+            part, parts, code.instructions, streams, setting.constants, limits,
+            recording, scratch, found,
         )  # fmt: skip
 
     if count:
@@ -126,7 +193,7 @@ def agreement(
     cap: Cap | str = DEFAULT_CAP,
     threads: int | None = None,
 ) -> NDArray[np.float64]:
-    """How far each other program behaves like the original from the same starts.
+    """Measure how far each other program behaves like the original from the same starts.
 
     Two runs with p and q states whose first c are the same agree by (c - 1) / (max(p, q) - 1), or
     fully if neither acts.
@@ -134,28 +201,27 @@ def agreement(
     Args:
         originals: P programs.
         others: P programs; where one is none, the agreement is zero.
-        starts: where they start; what is recorded there of actions is not used.
+        starts: their start states; the actions in it are not used.
         setting: the random worlds.
         cap: how long a program may run.
         threads: CPU threads; None: all.
 
     Returns:
-        `[P]`: the mean over the starts that were found; zero if there are none.
+        `[P]` float64, the mean over the starts that were found; zero if there are none.
     """
     if not len(originals) == len(others) == len(starts.found):
         raise ConfigError("agreement needs as many originals as others and starts")
-    limits = cap if isinstance(cap, Cap) else Cap.parse(cap)
+    cap = cap if isinstance(cap, Cap) else Cap.parse(cap)
+    limits = DemonstrationLimits(cap.by_calls, cap.limit, 0, 0, 0)
     result = np.zeros(len(originals), np.float64)
     parts = parts_for(len(originals), threads, least=_LEAST_PROGRAMS)
 
     def compare_part(part: int) -> None:
+        one, two = (_make_recording(cap, code, False) for code in (originals, others))
+        scratch = _make_scratch(setting, originals if originals.depth > others.depth else others)
         _compare(
             part, parts, originals.instructions, others.instructions, others.valid,
-            setting.constants, limits.by_calls, limits.limit,
-            starts.cells, starts.pose, starts.found,
-            _trace(limits, originals, False), _trace(limits, others, False),
-            *_scratch(setting, originals if originals.depth > others.depth else others),
-            np.zeros(1, np.uint64), result,
+            setting.constants, limits, starts, one, two, scratch, result,
         )  # fmt: skip
 
     if len(result):
@@ -163,46 +229,96 @@ def agreement(
     return result
 
 
-def _trace(limits: Cap, code: Code, stop_on_error: bool) -> tuple[Any, ...]:
-    return (
-        np.zeros(limits.limit + 1, np.uint8),
+def replay(
+    demonstrations: Demonstrations, setting: Setting
+) -> tuple[NDArray[np.uint8], NDArray[np.int16]]:
+    """Recompute every state of every demonstration.
+
+    Args:
+        demonstrations: S - P * D actions in all.
+        setting: the random worlds they start in.
+
+    Returns:
+        `[S, H * W]` uint8, the cells, and `[S]` int16, the poses, one demonstration behind the
+        other.
+    """
+    total = int((demonstrations.length + 1).sum())
+    cells = np.empty((total, setting.height * setting.width), np.uint8)
+    pose = np.empty(total, np.int16)
+    _replay_states(setting.constants, demonstrations, cells, pose)
+    return cells, pose
+
+
+def perform_actions(
+    setting: Setting,
+    cells: NDArray[np.uint8],
+    pose: NDArray[np.int32],
+    worlds: NDArray[np.int64],
+    actions: NDArray[np.int64],
+) -> None:
+    """Perform one action in some random worlds, in place.
+
+    Args:
+        setting: the kind of worlds.
+        cells: `[B, H * W]` uint8, written.
+        pose: `[B]` int32, written.
+        worlds: `[N]` int64, which of the B worlds.
+        actions: `[N]` int64, the action in each of them.
+    """
+    _perform_actions(setting.constants, cells, pose, worlds, actions)
+
+
+def _make_recording(cap: Cap, code: Code, stop_on_error: bool) -> RunRecording:
+    return RunRecording(
+        np.zeros(cap.limit + 1, np.uint8),
         np.zeros(1, np.int32),
         np.zeros(code.instructions.shape[1], np.uint8),
         np.array([stop_on_error]),
     )
 
 
-def _scratch(setting: Setting, code: Code) -> tuple[Any, ...]:
+def _make_scratch(setting: Setting, code: Code) -> RunScratch:
     size = setting.height * setting.width
-    return (
-        *(np.zeros((1, size), np.uint8), np.zeros(1, np.int32)),
-        *(np.zeros((1, setting.slots), np.int32), np.zeros(size, np.uint8)),
-        *(np.zeros(max(code.depth, 1), np.int32), np.zeros(2, np.int32)),
+    return RunScratch(
+        np.zeros((1, size), np.uint8),
+        np.zeros(1, np.int32),
+        np.zeros((1, setting.slots), np.int32),
+        np.zeros(1, np.uint64),
+        np.zeros(size, np.uint8),
+        np.zeros(max(code.depth, 1), np.int32),
+        np.zeros(2, np.int32),
+        np.zeros(code.instructions.shape[1], np.uint8),
     )
 
 
 @scalar
-def _refuses(trace, cells, constants, pose, action):
-    """In error mode an impossible action ends the run."""
-    return trace[_STOPS][0] and is_impossible(cells, constants, pose, action)
+def _refuses(recording, cells, constants, pose, action):
+    """Whether an action ends the run: an impossible one does where errors stop it."""
+    return recording.stop_on_error[0] and is_impossible(cells, constants, pose, action)
 
 
 @scalar
-def _notes(trace, lane, cells, constants, pose, memory, action, pc, counters, top):
+def _notes(recording, lane, cells, constants, pose, memory, action, pc, counters, top):
     """Write one action down."""
-    trace[_ACTIONS][trace[_LENGTH][0]] = action
-    trace[_LENGTH][0] += 1
+    recording.actions[recording.length[0]] = action
+    recording.length[0] += 1
 
 
 @scalar
-def _sees(trace, lane, pc, holds):
-    """Remember which way a condition went: bit 0 false, bit 1 true."""
-    trace[_BRANCHES][pc] |= 2 if holds else 1
+def _sees(recording, lane, pc, holds):
+    """Write down which way a condition went."""
+    recording.branches[pc] |= 2 if holds else 1
 
 
 @scalar
 def _add_branches(code, branches, seen):
-    """Add what one run saw to what all did; the test ending a WHILE's round is its first one."""
+    """Add the branches of one run to those of all; the test that ends a WHILE's round is its first.
+
+    Args:
+        code: `[L]` uint32, the program.
+        branches: `[L]` uint8, what the run saw, as in `RunRecording`.
+        seen: `[L]` uint8, what all runs saw, written.
+    """
     for pc in range(len(code)):
         place = np.int64(pc)
         if BACK <= code[pc] & OPERATION_MASK < REPEAT:
@@ -212,9 +328,13 @@ def _add_branches(code, branches, seen):
 
 @scalar
 def _covered(code, seen):
-    """How many (condition, truth value) pairs were seen, less how many there are: 0 is all.
+    """Return how many (condition, truth value) pairs were seen, less how many there are.
 
-    A program without a condition gives 1.
+    So 0 means all of them; a program without a condition gives 1.
+
+    Args:
+        code: `[L]` uint32, the program.
+        seen: `[L]` uint8, the branches seen, as in `RunRecording`.
     """
     pairs, found = 0, 0
     for pc in range(len(code)):
@@ -225,20 +345,32 @@ def _covered(code, seen):
 
 
 @kernel
-def _demonstrate(  # noqa: C901 - one rule after the other
-    part, parts, code, streams, constants, by_calls, limit, trials, least_states, most_states,
-    trace, seen, cells, pose, memory, start, counters, outcome,
-    found_cells, found_pose, found_actions, found_length, found,
-):  # fmt: skip
-    """Programs `part`, `part + parts`, ...; see `demonstrate`. The last five are written."""
-    actions, length, branches = trace[_ACTIONS], trace[_LENGTH], trace[_BRANCHES]
-    for p in range(part, len(found), parts):
+def _demonstrate(  # noqa: C901 - one condition after the other
+    part, parts, code, streams, constants, limits, recording, scratch, found
+):
+    """Find demonstrations of the programs `part`, `part + parts`, ..., as `demonstrate` says.
+
+    Args:
+        part: the first program.
+        parts: how many parts the programs are divided into.
+        code: `[P, L]` uint32, the programs.
+        streams: `[P]` uint64, their random streams, written.
+        constants: `[F]` int64, the constants of the random worlds.
+        limits: `DemonstrationLimits`.
+        recording: `RunRecording`, scratch.
+        scratch: `RunScratch`.
+        found: `Demonstrations`, written.
+    """
+    length, branches, seen = recording.length, recording.branches, scratch.seen
+    cells, pose, memory, start = scratch.cells, scratch.pose, scratch.memory, scratch.other
+    outcome = scratch.outcome
+    for p in range(part, len(found.found), parts):
         stream = streams[p : p + 1]
         for pc in range(len(seen)):
             seen[pc] = 0
         before = _covered(code[p], seen)  # of the last run that counted
         trial = 0
-        while trial < trials and found[p] < found_cells.shape[1]:
+        while trial < limits.trials and found.found[p] < found.cells.shape[1]:
             trial += 1
             reset_world(draw_start, begin, 0, constants, cells, pose, memory, stream)
             for cell in range(len(start)):
@@ -247,9 +379,9 @@ def _demonstrate(  # noqa: C901 - one rule after the other
             for pc in range(len(branches)):
                 branches[pc] = 0
             run_program(
-                step, _refuses, _notes, _sees, trace, 0,
+                step, _refuses, _notes, _sees, recording, 0,
                 code[p], constants, cells[0], np.int64(pose[0]), memory[0], stream,
-                counters, by_calls, limit, outcome,
+                scratch.counters, limits.by_calls, limits.limit, outcome,
             )  # fmt: skip
             if outcome[ENDING] == _REFUSED:
                 continue
@@ -257,28 +389,37 @@ def _demonstrate(  # noqa: C901 - one rule after the other
             covered = _covered(code[p], seen)
             states = length[0] + 1
             is_new = covered != 1 and covered > before
-            if outcome[ENDING] != _COMPLETED or states > most_states:
+            if outcome[ENDING] != _COMPLETED or states > limits.most_states:
                 continue
             if not is_new:
                 if covered < 0:
                     continue
-                is_short = states < least_states
+                is_short = states < limits.least_states
                 if is_short and (covered != 0 or draw(stream) >> np.uint64(63) == 0):
                     continue
             before = covered
-            k = found[p]
-            found[p] += 1
+            k = found.found[p]
+            found.found[p] += 1
             for cell in range(len(start)):
-                found_cells[p, k, cell] = start[cell]
-            found_pose[p, k] = pose[0]
-            found_length[p, k] = length[0]
+                found.cells[p, k, cell] = start[cell]
+            found.pose[p, k] = pose[0]
+            found.length[p, k] = length[0]
             for t in range(length[0]):
-                found_actions[p, k, t] = actions[t]
+                found.actions[p, k, t] = recording.actions[t]
 
 
 @scalar
 def _perform(cells, other, constants, pose, action, differing):
-    """One action in one of two worlds; returns the pose and how many cells differ now."""
+    """Perform an action in one of two worlds; return the pose and how many cells differ now.
+
+    Args:
+        cells: `[H * W]` uint8, the world, written.
+        other: `[H * W]` uint8, the other world.
+        constants: `[F]` int64, the constants of the worlds.
+        pose: the agent's pose.
+        action: the action.
+        differing: how many cells differ before.
+    """
     cell = pose >> 2  # the only one an action can change
     differing -= cells[cell] != other[cell]
     pose = act(cells, constants, pose, np.int64(action))
@@ -287,19 +428,21 @@ def _perform(cells, other, constants, pose, action, differing):
 
 @scalar
 def _same_states(constants, cells, other, pose, one, two):
-    """How many states two runs from one start share before they first differ.
+    """Return how many states two runs from one start share before they first differ.
 
-    `cells` and `other` hold the start twice and are written; `one` and `two` are traces.
+    Args:
+        constants: `[F]` int64, the constants of the worlds.
+        cells: `[H * W]` uint8, the start state, written.
+        other: `[H * W]` uint8, the start state once more, written.
+        pose: the agent's pose at the start.
+        one: the first run's `RunRecording`.
+        two: the second run's `RunRecording`.
     """
     pose_one, pose_two, differing = pose, pose, 0
     shared = 1
-    for t in range(min(one[_LENGTH][0], two[_LENGTH][0])):
-        pose_one, differing = _perform(
-            cells, other, constants, pose_one, one[_ACTIONS][t], differing
-        )
-        pose_two, differing = _perform(
-            other, cells, constants, pose_two, two[_ACTIONS][t], differing
-        )
+    for t in range(min(one.length[0], two.length[0])):
+        pose_one, differing = _perform(cells, other, constants, pose_one, one.actions[t], differing)
+        pose_two, differing = _perform(other, cells, constants, pose_two, two.actions[t], differing)
         if differing != 0 or pose_one != pose_two:
             break
         shared += 1
@@ -308,30 +451,89 @@ def _same_states(constants, cells, other, pose, one, two):
 
 @kernel
 def _compare(
-    part, parts, originals, others, is_program, constants, by_calls, limit,
-    starts, poses, found, one, two, cells, _, memory, other, counters, outcome, stream, result,
-):  # fmt: skip
-    """Programs `part`, `part + parts`, ...; see `agreement`. `result` is written."""
-    for p in range(part, len(found), parts):
-        if not is_program[p] or found[p] == 0:
+    part, parts, originals, others, is_program, constants, limits, starts, one, two, scratch, result
+):
+    """Compare the programs `part`, `part + parts`, ..., as `agreement` says.
+
+    Args:
+        part: the first program.
+        parts: how many parts the programs are divided into.
+        originals: `[P, L]` uint32, the original programs.
+        others: `[P, L]` uint32, the other programs.
+        is_program: `[P]` bool, whether the other is a program.
+        constants: `[F]` int64, the constants of the random worlds.
+        limits: `DemonstrationLimits`, of which the cap is used.
+        starts: `Demonstrations`, of which the start states are used.
+        one: `RunRecording`, scratch of the original's run.
+        two: `RunRecording`, scratch of the other's run.
+        scratch: `RunScratch`.
+        result: `[P]` float64, written.
+    """
+    cells, memory, other = scratch.cells, scratch.memory, scratch.other
+    for p in range(part, len(result), parts):
+        if not is_program[p] or starts.found[p] == 0:
             continue
         total = 0.0
-        for k in range(found[p]):
-            pose = np.int64(poses[p, k])
+        for k in range(starts.found[p]):
+            pose = np.int64(starts.pose[p, k])
             for which in range(2):
-                trace = one if which == 0 else two
+                recording = one if which == 0 else two
                 code = originals if which == 0 else others
-                trace[_LENGTH][0] = 0
+                recording.length[0] = 0
                 for cell in range(len(other)):
-                    cells[0, cell] = starts[p, k, cell]
+                    cells[0, cell] = starts.cells[p, k, cell]
                 run_program(
-                    step, _refuses, _notes, _sees, trace, 0, code[p], constants, cells[0], pose,
-                    memory[0], stream, counters, by_calls, limit, outcome,
+                    step, _refuses, _notes, _sees, recording, 0, code[p], constants, cells[0],
+                    pose, memory[0], scratch.stream, scratch.counters, limits.by_calls,
+                    limits.limit, scratch.outcome,
                 )  # fmt: skip
             for cell in range(len(other)):
-                cells[0, cell] = starts[p, k, cell]
-                other[cell] = starts[p, k, cell]
-            longest = max(one[_LENGTH][0], two[_LENGTH][0])
+                cells[0, cell] = starts.cells[p, k, cell]
+                other[cell] = starts.cells[p, k, cell]
+            longest = max(one.length[0], two.length[0])
             shared = _same_states(constants, cells[0], other, pose, one, two)
             total += (shared - 1) / longest if longest else 1.0
-        result[p] = total / found[p]
+        result[p] = total / starts.found[p]
+
+
+@kernel
+def _replay_states(constants, demonstrations, cells, pose):
+    """Write the states of one demonstration behind the other.
+
+    Args:
+        constants: `[F]` int64, the constants of the random worlds.
+        demonstrations: `Demonstrations`, read.
+        cells: `[S, H * W]` uint8, written.
+        pose: `[S]` int16, written.
+    """
+    row = 0
+    starts, lengths = demonstrations.cells, demonstrations.length
+    for p in range(lengths.shape[0]):
+        for k in range(lengths.shape[1]):
+            for cell in range(starts.shape[2]):
+                cells[row, cell] = starts[p, k, cell]
+            here = np.int64(demonstrations.pose[p, k])
+            pose[row] = here
+            for t in range(lengths[p, k]):
+                row += 1
+                for cell in range(starts.shape[2]):
+                    cells[row, cell] = cells[row - 1, cell]
+                here = act(cells[row], constants, here, np.int64(demonstrations.actions[p, k, t]))
+                pose[row] = here
+            row += 1
+
+
+@kernel
+def _perform_actions(constants, cells, pose, worlds, actions):
+    """Perform one action in some worlds.
+
+    Args:
+        constants: `[F]` int64, the constants of the worlds.
+        cells: `[B, H * W]` uint8, written.
+        pose: `[B]` int32, written.
+        worlds: `[N]` int64, which of the B worlds.
+        actions: `[N]` int64, the action in each of them.
+    """
+    for index in range(len(worlds)):
+        world = worlds[index]
+        pose[world] = act(cells[world], constants, np.int64(pose[world]), actions[index])

@@ -1,4 +1,4 @@
-"""What a training step draws, keyed by (seed, epoch, purpose, step): no random state is kept."""
+"""The random draws of a training step, keyed by (seed, epoch, purpose, step): no state is kept."""
 
 from enum import IntEnum
 
@@ -11,7 +11,7 @@ from pomp.core.streams import Purpose, open_streams
 
 
 class For(IntEnum):
-    """What a draw is for."""
+    """The purposes of draws."""
 
     ORDER, SUPERVISED, REINFORCE, VALIDATION, PICK, TOKENS, FRESH, WORLDS = range(8)
 
@@ -24,14 +24,14 @@ class Draws:
         self._order: tuple[tuple[int, int], NDArray[np.int64]] = ((-1, -1), np.zeros(0, np.int64))
 
     def rows(self, epoch: int, phase: For, step: int, size: int, total: int) -> NDArray[np.int64]:
-        """The programs of a step, `[size]`: an epoch goes through all of them in random order."""
+        """Return the programs of a step, `[size]` int64; an epoch takes all of them, shuffled."""
         if self._order[0] != (epoch, phase):
             keys = open_streams(Purpose.TRAINING, self._seed, epoch, phase, For.ORDER, worlds=total)
             self._order = ((epoch, phase), np.argsort(keys, kind="stable"))
         return self._order[1][step * size : (step + 1) * size]
 
     def pick(self, epoch: int, step: int, rows: int, wanted: int, there: int) -> NDArray[np.int64]:
-        """Which of its demonstrations a step looks at, for each program: `[rows, wanted]`."""
+        """Return which demonstrations of each program a step takes: `[rows, wanted]` int64."""
         if wanted == there:
             return np.tile(np.arange(there), (rows, 1))
         keys = open_streams(
@@ -40,16 +40,16 @@ class Draws:
         return np.argsort(keys.reshape(rows, there), axis=1, kind="stable")[:, :wanted]
 
     def worlds(self, epoch: int, step: int, rows: int) -> NDArray[np.uint64]:
-        """Streams of the random worlds of a reinforce update."""
+        """Return `[rows]` uint64, random streams of the worlds of a reinforce update."""
         return open_streams(Purpose.TRAINING, self._seed, epoch, For.WORLDS, step, worlds=rows)
 
     def normal(self, epoch: int, purpose: For, step: int, *shape: int) -> Tensor:
-        """Standard normal noise on the device."""
+        """Return standard normal noise `[*shape]` float32 on the device."""
         generator = self._generator(epoch, purpose, step)
         return torch.randn(shape, generator=generator, device=self._device)
 
     def gumbel(self, epoch: int, purpose: For, step: int, *shape: int) -> Tensor:
-        """Gumbel noise on the device: the likeliest of noisy logits is a sample."""
+        """Return Gumbel noise `[*shape]` float32: the largest of the noisy logits is a sample."""
         generator = self._generator(epoch, purpose, step)
         uniform = torch.rand(shape, generator=generator, device=self._device)
         return -torch.log(-torch.log(uniform.clamp_(1e-20, 1 - 1e-7)))

@@ -1,6 +1,9 @@
 """The networks of stage 1: encoder, posterior, decoder and condition policy.
 
-The published shapes; `parameter_counts` is checked against the published numbers.
+They have the published shapes; `parameter_counts` is checked against the published numbers. Axes: B
+programs, L tokens, V tokens of the vocabulary, Z the latent, W a network's width; N behaviours of T
+steps. Arrays: `latent` `[B, Z]` float32; `ids` `[B, L]` int64, token ids, `DEF` first, padded;
+`lengths` `[B]` int64, how many of them are no padding.
 """
 
 import math
@@ -19,13 +22,18 @@ NO_OP = len(Action)
 """The action index that stands for "the program has ended"."""
 
 LOWEST = torch.finfo(torch.float32).min
-"""Added to the logits of tokens the grammar forbids."""
+"""The logit of a token that the grammar forbids."""
 
 _FILTERS, _KERNEL = 32, 3
 
 
 class Posterior(NamedTuple):
-    """Where a program may lie: `[B, Z]` each."""
+    """The normal distributions that programs are encoded to.
+
+    Attributes:
+        mean: `[B, Z]` float32.
+        log_sigma: `[B, Z]` float32, the logarithms of the standard deviations.
+    """
 
     mean: Tensor
     log_sigma: Tensor
@@ -35,7 +43,7 @@ class TokenTable(nn.Embedding):
     """An embedding; on a GPU its gradient is a product, which always adds in the same order."""
 
     def forward(self, ids: Tensor) -> Tensor:
-        """`[...]` int64 to `[..., E]`."""
+        """Look up `ids` `[...]` int64; return `[..., E]` float32."""
         if ids.device.type != "cuda":
             return super().forward(ids)
         every = torch.arange(self.num_embeddings, device=ids.device)
@@ -49,16 +57,16 @@ class Convolution(nn.Conv2d):
         super().__init__(channels, _FILTERS, _KERNEL)
 
     def forward(self, planes: Tensor) -> Tensor:
-        """`[R, C, H, W]` to `[R, 32, H - 2, W - 2]`."""
+        """Convolve `planes` `[N, C, H, W]` float32; return `[N, 32, H - 2, W - 2]`."""
         if planes.device.type != "cuda":
             return super().forward(planes)
-        patches = planes.unfold(2, _KERNEL, 1).unfold(3, _KERNEL, 1)  # [R, C, H, W, 3, 3]
-        rows = patches.permute(0, 2, 3, 1, 4, 5).flatten(3)  # [R, H, W, 9 C]
+        patches = planes.unfold(2, _KERNEL, 1).unfold(3, _KERNEL, 1)  # [N, C, H, W, 3, 3]
+        rows = patches.permute(0, 2, 3, 1, 4, 5).flatten(3)  # [N, H, W, 9 C]
         return nn.functional.linear(rows, self.weight.flatten(1), self.bias).permute(0, 3, 1, 2)
 
 
 class Encoder(nn.Module):
-    """Tokens -> the last state of a GRU."""
+    """A GRU that reads tokens; its last state stands for the program."""
 
     def __init__(self, tokens: int, width: int) -> None:
         super().__init__()
@@ -66,7 +74,7 @@ class Encoder(nn.Module):
         self.gru = GRU(tokens, width)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """`[B, L]` int64, `DEF` first, and `[B]` int64 to `[B, W]`."""
+        """Return `[B, W]` float32, the GRU's states after each program's last token."""
         embedded = self.embed(ids)
         start = embedded.new_zeros((len(ids), self.gru.hidden_size))
         states = self.gru(embedded, start)  # [B, L, W]
@@ -76,7 +84,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A latent and the tokens so far -> logits of the next token, before the grammar's mask."""
+    """Maps a latent and the tokens so far to the next token's logits, before the mask."""
 
     def __init__(self, tokens: int, width: int) -> None:
         super().__init__()
@@ -86,7 +94,12 @@ class Decoder(nn.Module):
         self.output = nn.Linear(width, tokens)
 
     def forward(self, latent: Tensor, ids: Tensor) -> Tensor:
-        """`[B, W]` and `[B, L]` int64, `DEF` first, to `[B, L, V]`."""
+        """Return the logits after each prefix, `[B, L, V]` float32.
+
+        Args:
+            latent: `[B, W]` float32, the latents at the decoder's width.
+            ids: `[B, L]` int64, the tokens read, `DEF` first.
+        """
         embedded = self.embed(ids)
         repeated = latent.unsqueeze(1).expand(-1, ids.shape[1], -1)
         states = self.gru(torch.cat([embedded, repeated], dim=2), latent)
@@ -95,7 +108,7 @@ class Decoder(nn.Module):
 
 
 class ConditionPolicy(nn.Module):
-    """A latent, the world and the last action -> logits of the next action: behave like it."""
+    """Maps a latent, the world and the last action to logits: it acts like the latent's program."""
 
     def __init__(self, channels: int, latent: int, width: int) -> None:
         super().__init__()
@@ -115,16 +128,16 @@ class ConditionPolicy(nn.Module):
     def forward(
         self, latent: Tensor, seen: Tensor, previous: Tensor, state: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Some steps of N behaviours.
+        """Compute the logits of some steps of N behaviours.
 
         Args:
-            latent: `[N, Z]`.
-            seen: `[N, T, W]`: the worlds' features, from `see`.
-            previous: `[N, T]` int64: the action before each step, `NO_OP` before the first.
-            state: `[N, W]`, the GRU's, to go on from; None: the beginning, which is the latent.
+            latent: `[N, Z]` float32, their programs' latents.
+            seen: `[N, T, W]` float32, the worlds' features, from `see`.
+            previous: `[N, T]` int64, the action before each step, `NO_OP` before the first.
+            state: `[N, W]` float32, the GRU's state to go on from. None: it begins with the latent.
 
         Returns:
-            Logits `[N, T, 6]`, and the GRU's state after the last step.
+            `[N, T, 6]` float32, the logits, and `[N, W]`, the GRU's state after the last step.
         """
         repeated = latent.unsqueeze(1).expand(-1, previous.shape[1], -1)
         steps = torch.cat([repeated, seen, self.embed(previous)], dim=2)
@@ -133,13 +146,14 @@ class ConditionPolicy(nn.Module):
 
 
 class EmbeddingModel(nn.Module):
-    """The whole of stage 1; weights are drawn by `initialise`, or loaded."""
+    """All networks of stage 1; weights are drawn by `initialise`, or loaded."""
 
     legal: Tensor
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        self.grammar = published_mask(self.vocabulary)
         tokens, width, latent = len(self.vocabulary), config.width, config.latent
         self.encoder = Encoder(tokens, width)
         is_joined = latent != width
@@ -149,44 +163,44 @@ class EmbeddingModel(nn.Module):
         self.widen = nn.Linear(latent, width) if is_joined else nn.Identity()
         self.decoder = Decoder(tokens, width)
         self.policy = ConditionPolicy(config.channels, latent, config.policy_width)
-        legal = torch.from_numpy(published_mask(self.vocabulary).legal)
+        legal = torch.from_numpy(self.grammar.legal)
         self.register_buffer("legal", legal, persistent=False)
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The dialect it reads and writes."""
+        """The tokens it reads and writes."""
         return find_vocabulary(self.config.vocabulary)
 
     def posterior(self, ids: Tensor, lengths: Tensor) -> Posterior:
-        """Where programs lie: `[B, L]` and `[B]` int64 to two `[B, Z]`."""
+        """Encode programs `ids` of `lengths` tokens."""
         states = self.squeeze(self.encoder(ids, lengths))
         return Posterior(self.mean(states), self.log_sigma(states))
 
     def settle(self, latent: Tensor) -> Tensor:
-        """A point of the posterior as the latent that is decoded (HPRL squashes it)."""
+        """Return the `[B, Z]` latent to decode for a point of the posterior; HPRL squashes it."""
         return torch.tanh(latent) if self.config.tanh else latent
 
     def sample(self, posterior: Posterior, noise: Tensor) -> Tensor:
-        """A latent from the posterior and standard normal noise, `[B, Z]` each."""
-        spread = torch.exp(posterior.log_sigma) * (self.config.noise * noise)
-        return self.settle(posterior.mean + spread)
+        """Sample `[B, Z]` latents from a posterior with standard normal `noise` `[B, Z]`."""
+        deviation = torch.exp(posterior.log_sigma) * (self.config.noise * noise)
+        return self.settle(posterior.mean + deviation)
 
     def token_logits(self, latent: Tensor, ids: Tensor, states: Tensor) -> Tensor:
-        """Masked logits of the tokens that follow each prefix.
+        """Compute the masked logits of the tokens that follow each prefix.
 
         Args:
-            latent: `[B, Z]`.
-            ids: `[B, L]` int64: the tokens read, `DEF` first.
-            states: `[B, L]` int64: the grammar's state after reading each.
+            latent: `[B, Z]` float32, the latents.
+            ids: `[B, L]` int64, the tokens read, `DEF` first.
+            states: `[B, L]` int64, the grammar's state after reading each.
 
         Returns:
-            `[B, L, V]`; forbidden tokens have the lowest float.
+            `[B, L, V]` float32; forbidden tokens have the lowest float.
         """
         logits = self.decoder(self.widen(latent), ids)
         return logits.masked_fill(~self.legal[states], LOWEST)
 
     def parameter_counts(self) -> dict[str, int]:
-        """How many numbers each part learns."""
+        """Return how many weights each part has."""
         parts = {
             "encoder": (self.encoder,),
             "posterior": (self.squeeze, self.mean, self.log_sigma),
@@ -201,7 +215,7 @@ class EmbeddingModel(nn.Module):
 
 
 def initialise(model: EmbeddingModel, seed: int) -> None:
-    """Draw the first weights, on the CPU: the same on every device.
+    """Draw the first weights, on the CPU, so that they are the same on every device.
 
     GRUs are orthogonal without bias; so are, with gain sqrt 2, the decoder's head and the policy.
     The rest is PyTorch's default.

@@ -1,4 +1,8 @@
-"""What is minimised: the losses of a batch, and the pass that rewards behaviour."""
+"""The losses of a batch, and the rewards of sampled programs' behaviour.
+
+Axes: B programs of L tokens, Z the latent, N demonstrations of T steps. `noise` `[B, Z]` float32 is
+standard normal noise for the latents.
+"""
 
 from dataclasses import dataclass
 
@@ -25,7 +29,14 @@ VALID_BONUS, INVALID_REWARD = 0.1, 0.01
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of the supervised loss, and what they add up to."""
+    """The terms of the supervised loss, scalar tensors `[]` float32.
+
+    Attributes:
+        reconstruction: the reconstruction of programs.
+        kl: the KL term.
+        behaviour: the reconstruction of behaviours; zero without demonstrations.
+        total: their weighted sum, which is minimised.
+    """
 
     reconstruction: Tensor
     kl: Tensor
@@ -33,7 +44,7 @@ class Terms:
     total: Tensor
 
     def stacked(self) -> Tensor:
-        """All of them as one tensor, cut off from their gradients."""
+        """Return all terms as one tensor, `[4]` float32, without gradients."""
         return torch.stack([term.detach() for term in vars(self).values()])
 
 
@@ -46,7 +57,17 @@ def supervised_terms(
     beta: float,
     weight: float,
 ) -> Terms:
-    """L_P and L_L of a batch; the latter is zero without behaviours."""
+    """Return L_P and L_L of a batch.
+
+    Args:
+        model: the networks.
+        planes: turns worlds into the planes the policy sees.
+        programs: B programs.
+        behaviours: N demonstrations of them, the same number of each, or None: no L_L.
+        noise: `[B, Z]` float32, standard normal noise for the latents.
+        beta: the weight of the KL term.
+        weight: the weight of L_L.
+    """
     posterior = model.posterior(programs.ids, programs.lengths)
     latent = model.sample(posterior, noise)
     logits = model.token_logits(latent, programs.read, programs.states)
@@ -63,7 +84,17 @@ def supervised_terms(
 def policy_logits(
     model: EmbeddingModel, planes: Planes, latent: Tensor, behaviours: BehaviourBatch
 ) -> Tensor:
-    """The condition policy along demonstrations, fed the true actions: `[N, T, 6]`."""
+    """Run the condition policy along demonstrations, fed the true actions.
+
+    Args:
+        model: the networks.
+        planes: turns worlds into the planes the policy sees.
+        latent: `[B, Z]` float32, the programs' latents.
+        behaviours: N demonstrations of them, the same number of each.
+
+    Returns:
+        `[N, T, 6]` float32, the logits of the actions.
+    """
     times = len(behaviours.targets) // len(latent)
     repeated = latent.unsqueeze(1).expand(-1, times, -1).flatten(0, 1)
     features = model.policy.see(planes(behaviours.cells, behaviours.pose))
@@ -79,10 +110,18 @@ def reinforce_loss(
     noise: Tensor,
     config: ReinforceConfig,
 ) -> Tensor:
-    """L_R of a mini-batch.
+    """Return L_R of a minibatch, `[]` float32.
 
     Paper: the published code computes the log-probabilities anew with fresh noise, so they belong
     to a slightly other latent than the programs were sampled from; so does this.
+
+    Args:
+        model: the networks.
+        originals: B programs.
+        sampled: the programs sampled from their latents.
+        rewards: `[B]` float32, the normalised rewards of the sampled programs.
+        noise: `[B, Z]` float32, standard normal noise for the latents.
+        config: the weights of the terms.
     """
     posterior = model.posterior(originals.ids, originals.lengths)
     latent = model.sample(posterior, noise)
@@ -95,7 +134,7 @@ def reinforce_loss(
 
 @dataclass(frozen=True)
 class Originals:
-    """Programs and random worlds on which their behaviour shows."""
+    """Programs, and random worlds on which all of their branches are seen."""
 
     code: Code
     starts: Demonstrations
@@ -107,7 +146,14 @@ def show_originals(
     vocabulary: Vocabulary,
     config: ReinforceConfig,
 ) -> Originals:
-    """Find random worlds for programs: `[B, L]` token ids and `[B]` streams, which are written."""
+    """Find random worlds on which all branches of programs are seen.
+
+    Args:
+        ids: `[B, L]` uint8, the programs' token ids.
+        streams: `[B]` uint64, the random streams of their worlds, written.
+        vocabulary: the tokens they are made of.
+        config: how many worlds, and of which kind.
+    """
     code = compile_ids(ids, vocabulary)
     starts = demonstrate(
         code, streams, random_worlds(config.walls), wanted=config.states, trials=config.trials,
@@ -122,7 +168,17 @@ def behaviour_rewards(
     vocabulary: Vocabulary,
     config: ReinforceConfig,
 ) -> NDArray[np.float32]:
-    """What sampled programs `[B, L]` are worth: agreement with the originals, and a bonus."""
+    """Reward sampled programs for behaving like the originals.
+
+    Args:
+        originals: B programs and their worlds.
+        sampled: `[B, L]` uint8, token ids of the sampled programs.
+        vocabulary: the tokens they are made of.
+        config: the kind of worlds.
+
+    Returns:
+        `[B]` float32, agreement and bonus; a fixed reward for what is no program.
+    """
     code = compile_ids(sampled, vocabulary)
-    worth = agreement(originals.code, code, originals.starts, random_worlds(config.walls))
-    return np.where(code.valid, worth + VALID_BONUS, INVALID_REWARD).astype(np.float32)
+    agreed = agreement(originals.code, code, originals.starts, random_worlds(config.walls))
+    return np.where(code.valid, agreed + VALID_BONUS, INVALID_REWARD).astype(np.float32)

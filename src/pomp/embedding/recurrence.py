@@ -3,6 +3,8 @@
 cuDNN launches many small kernels for a GRU of this size and spends most of a backward pass on the
 biases. The loop below is two kernels a step, made to be captured in a CUDA graph. Its rows do not
 depend on each other, which cuDNN does not promise.
+
+Axes: N sequences of L steps with F inputs, W the GRU's width; all arrays are float32.
 """
 
 from typing import Any
@@ -26,7 +28,12 @@ class GRU(nn.GRU):
     def forward(  # type: ignore[override]  # always with a start, never packed
         self, steps: Tensor, start: Tensor
     ) -> Tensor:
-        """`[N, L, F]` and `[N, W]` to the states after each step, `[N, L, W]`."""
+        """Return the states after each step, `[N, L, W]`.
+
+        Args:
+            steps: `[N, L, F]`, the inputs.
+            start: `[N, W]`, the states before.
+        """
         if steps.device.type != "cuda":
             return super().forward(steps, start.unsqueeze(0))[0]
         gates = functional.linear(steps.transpose(0, 1), self.weight_ih_l0)
@@ -37,12 +44,22 @@ class GRU(nn.GRU):
 
 
 class _Recurrence(torch.autograd.Function):
-    """Gates `[L, N, 3 W]` without biases, and a start `[N, W]`, to states `[L, N, W]`."""
+    """Computes the states of a GRU from the inputs' products with its weights."""
 
     @staticmethod
     def forward(
         ctx: Any, gates: Tensor, start: Tensor, weight: Tensor, input_bias: Tensor, bias: Tensor
     ) -> Tensor:
+        """Return the states after each step, `[L, N, W]`.
+
+        Args:
+            ctx: what the backward pass needs is saved here.
+            gates: `[L, N, 3 W]`, the inputs' products, without biases.
+            start: `[N, W]`, the states before.
+            weight: `[3 W, W]`, the recurrent weights.
+            input_bias: `[3 W]`, the inputs' bias.
+            bias: `[3 W]`, the recurrent bias.
+        """
         state, states, memories = start.contiguous(), [], []
         for step in gates:
             recurrent = state @ weight.t()
@@ -56,6 +73,7 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
+        """Return the gradients of all inputs of `forward` for a `gradient` `[L, N, W]`."""
         start, weight, *kept = ctx.saved_tensors
         steps = len(kept) // 2
         states, memories = kept[:steps], kept[steps:]

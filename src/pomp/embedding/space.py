@@ -22,10 +22,17 @@ _ENCODED_AT_ONCE = {"cpu": 64, "cuda": 1024}
 
 
 class Embedding:
-    """A space of programs.
+    """A space of programs: `latents` `[B, Z]` float32 stand for B programs.
 
     Encoding and decoding are functions of one program or latent alone: what else is in the batch
     changes nothing.
+
+    Attributes:
+        device: where it computes.
+        model: the networks.
+        vocabulary: the tokens its programs are made of.
+        card: how it was trained, as far as that is known.
+        decoder: decodes latents fast.
     """
 
     def __init__(self, model: EmbeddingModel, device: str = "cpu", card: Any = None) -> None:
@@ -37,7 +44,7 @@ class Embedding:
 
     @classmethod
     def load(cls, name: str | None = None, device: str = "cpu") -> "Embedding":
-        """Shipped weights by name, or a file; None: the best that is shipped.
+        """Load shipped weights by name, or a file; None: the best weights that are shipped.
 
         Raises:
             DataFileError: the file cannot be used.
@@ -47,13 +54,19 @@ class Embedding:
 
     @property
     def latent(self) -> int:
-        """How many numbers stand for a program."""
+        """How many numbers stand for a program, Z."""
         return self.model.config.latent
 
     def encode(
         self, programs: Sequence[Program | str] | NDArray[np.integer]
     ) -> NDArray[np.float32]:
-        """The latents of programs: texts, trees or `[B, L]` token ids to `[B, Z]`.
+        """Encode programs.
+
+        Args:
+            programs: texts, trees, or token ids `[B, L]` of any integer type.
+
+        Returns:
+            `[B, Z]` float32, their latents.
 
         Raises:
             ProgramSyntaxError: a text is not a program.
@@ -69,12 +82,21 @@ class Embedding:
         return torch.cat(parts).cpu().numpy()
 
     def _encode(self, ids: NDArray[np.uint8], rows: int) -> Tensor:
-        """Encode some programs, filled up to so many rows: the same product for every program."""
+        """Encode a part of the programs.
+
+        Args:
+            ids: `[B, L]` uint8, token ids.
+            rows: at least B; the batch is filled up to so many rows, so that every program meets
+                the same matrix product.
+
+        Returns:
+            `[B, Z]` float32.
+        """
         width = MAX_GENERATED + 1
-        padded = np.full((rows, width), self.model.vocabulary.pad, np.uint8)
-        padded[:, :3] = self.model.vocabulary.encode(("DEF", "run", "m("))
+        padded = np.full((rows, width), self.vocabulary.pad, np.uint8)
+        padded[:, :3] = self.vocabulary.encode(("DEF", "run", "m("))
         padded[: len(ids), : ids.shape[1]] = ids[:, :width]
-        lengths = torch.from_numpy((padded != self.model.vocabulary.pad).sum(axis=1))
+        lengths = torch.from_numpy((padded != self.vocabulary.pad).sum(axis=1))
         with torch.no_grad():
             posterior = self.model.posterior(
                 torch.from_numpy(padded).to(self.device).long(), lengths.to(self.device)
@@ -82,10 +104,16 @@ class Embedding:
             return self.model.settle(posterior.mean)[: len(ids)]
 
     def decode(self, latents: NDArray[np.floating] | Tensor) -> NDArray[np.uint8]:
-        """The programs at latents, greedily: `[B, Z]` to `[B, 46]` token ids, `DEF` first, padded.
+        """Decode latents greedily.
 
         A row may be no program: the published mask lets empty bodies pass, and 45 tokens may not be
-        enough. `compile_ids` says which.
+        enough. `compile_ids` says which rows are programs.
+
+        Args:
+            latents: `[B, Z]` of real numbers.
+
+        Returns:
+            `[B, 46]` uint8, token ids, `DEF` first, padded.
 
         Raises:
             ConfigError: the latents have another width, or are not finite.
@@ -103,12 +131,13 @@ class Embedding:
         return ids
 
     def texts(self, latents: NDArray[np.floating] | Tensor) -> list[str]:
-        """The programs at latents as text; some may not parse, see `decode`."""
-        vocabulary = self.model.vocabulary
+        """Decode `latents` `[B, Z]` to texts; some may be no programs, as `decode` explains."""
+        vocabulary = self.vocabulary
         return [" ".join(vocabulary.decode(row)) for row in self.decode(latents).tolist()]
 
     def _as_ids(self, programs: Sequence[Program | str] | NDArray[np.integer]) -> NDArray[np.uint8]:
-        vocabulary, width = self.model.vocabulary, MAX_GENERATED + 1
+        """Check programs, texts, trees or `programs` `[B, L]` ids; return `[B, L]` uint8."""
+        vocabulary, width = self.vocabulary, MAX_GENERATED + 1
         if isinstance(programs, str | Program):
             raise ConfigError("programs are given as a list; put brackets around a single one")
         if isinstance(programs, np.ndarray):
@@ -133,7 +162,11 @@ class Embedding:
 
 
 def _as_tensor(latents: Any) -> Tensor:
-    """Numbers from anywhere as a tensor."""
+    """Turn numbers from anywhere into a tensor, `[...]`.
+
+    Raises:
+        ConfigError: they are no array of real numbers.
+    """
     try:
         array = np.ascontiguousarray(latents)
         if array.dtype.kind not in "iuf":
@@ -144,7 +177,7 @@ def _as_tensor(latents: Any) -> Tensor:
 
 
 def make_decoder(model: EmbeddingModel) -> Any:
-    """The fast decoder for the device a model is on."""
+    """Return the fast decoder for the device a model is on."""
     if next(model.parameters()).device.type == "cuda":
         from pomp.embedding.decoder_cuda import CudaDecoder
 

@@ -30,7 +30,7 @@ from pomp.embedding.config import MAX_GENERATED, DatasetConfig, TrainingConfig
 from pomp.embedding.dataset import Dataset
 from pomp.embedding.decoder import DEF
 from pomp.embedding.draws import Draws, For
-from pomp.embedding.evaluate import compare_tokens, evaluate
+from pomp.embedding.evaluate import compare_tokens, evaluate_embedding
 from pomp.embedding.losses import normalise
 from pomp.embedding.objective import behaviour_rewards, show_originals
 from pomp.embedding.space import Embedding, make_decoder
@@ -173,7 +173,7 @@ class Trainer:
             behaviours = self.train.behaviours(rows, which)
         noise = self._noise(For.SUPERVISED, at.step, len(rows))
         programs = self.train.programs(rows)
-        self.sums += self.steps.descend(programs, behaviours, noise, self._learning_rate())
+        self.sums += self.steps.step_optimizer(programs, behaviours, noise, self._learning_rate())
 
     def _rows(self, phase: For, size: int) -> NDArray[np.int64]:
         at = self.position
@@ -204,7 +204,7 @@ class Trainer:
         worth = normalise(torch.from_numpy(rewards).to(self.device))
         noise = self._noise(For.FRESH, at.step, len(rows))
         rate = config.learning_rate * max(0.0, 1 - at.updates / config.decay_updates)
-        self.steps.reward(programs, self._as_batch(ids), worth, noise, rate)
+        self.steps.reinforce(programs, self._as_batch(ids), worth, noise, rate)
 
     def _sample(self, originals: ProgramBatch) -> Tensor:
         """Programs sampled from the originals' posteriors: `[B, 45]` ids behind `DEF`."""
@@ -217,7 +217,7 @@ class Trainer:
         return drawn
 
     def _as_batch(self, ids: NDArray[np.uint8]) -> ProgramBatch:
-        states = grammar_states(ids, self.model.vocabulary)
+        states = grammar_states(ids, self.model.grammar)
         lengths = (ids != self.model.vocabulary.pad).sum(axis=1)
         up = [torch.from_numpy(array).to(self.device).long() for array in (ids, lengths, states)]
         return ProgramBatch(*up)
@@ -305,7 +305,7 @@ class Trainer:
             "reward_sum": self.reward_sum,
             "judged": self.judged,
         }
-        save_state(self.folder, self.model, self.steps.optimisers, {"sums": self.sums}, header)
+        save_state(self.folder, self.model, self.steps.optimizers, {"sums": self.sums}, header)
 
     def resume(self) -> None:
         """Go on from the folder's checkpoint, or from the beginning if there is none yet.
@@ -315,7 +315,7 @@ class Trainer:
             DataFileError: there is no run, or its files are damaged.
         """
         check_config(self.folder, describe_run(self.config, self.dataset.config))
-        if found := load_state(self.folder, self.model, self.steps.optimisers):
+        if found := load_state(self.folder, self.model, self.steps.optimizers):
             others, header = found
             self.sums = others["sums"].to(self.device)
             self.reward_sum = float(header["reward_sum"])
@@ -342,7 +342,7 @@ class Trainer:
             "epoch": self.position.best_epoch,
             "wall_seconds": round(self.position.seconds, 1),
             "validation": trained.card["metrics"],
-            "test": evaluate(embedding, test, report=report) if len(test) else {},
+            "test": evaluate_embedding(embedding, test, report=report) if len(test) else {},
             **facts,
         }
         save_weights(path, trained.model, card)
