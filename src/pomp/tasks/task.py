@@ -20,6 +20,7 @@ from math import lcm
 from types import MappingProxyType
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,6 +31,7 @@ from pomp.karel.world import Map, WorldBatch
 MAX_STARTS = 100_000
 """A task with more starts than this is not enumerated."""
 
+_CONFIG: Any = numba.config
 _COMPILED = {
     "draw_start": ("cells", "constants", "memory", "stream"),
     "begin": ("cells", "constants", "pose", "memory"),
@@ -220,7 +222,7 @@ class Task:
             raise ConfigError(f"a task's name has letters and digits alone, got {self.name!r}")
         for what, arguments in _COMPILED.items():
             function = getattr(self, what)
-            plain = getattr(function, "py_func", None)
+            plain = getattr(function, "py_func", function if _CONFIG.DISABLE_JIT else None)
             if plain is None:
                 raise ConfigError(f"{what} of task {self.name} is not compiled: put @scalar on it")
             if plain.__code__.co_argcount != len(arguments):
