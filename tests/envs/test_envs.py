@@ -162,6 +162,51 @@ def test_the_last_macro_step_is_a_true_end():
     assert ends == [False, False, True]
 
 
+def test_a_masked_reset_in_the_middle_begins_some_macro_episodes_anew():
+    """World 1 begins anew after two of four steps: rewards, lengths and ends are its own again."""
+    programs = PRINTED["Inf-DoorKey"]
+    env = ProgramOptionVectorEnv("Inf-DoorKey", programs, 3, max_macro_steps=4)
+    env.reset(seed=0)
+    begun = [env._batch.worlds.copy()]
+    order = np.random.default_rng(3).integers(0, len(programs), 8)
+    rewards, ends = np.zeros((6, 3)), []
+    for step in range(6):
+        if step == 2:
+            kept = env._observe()
+            seen, _ = env.reset(options={"reset_mask": np.array([False, True, False])})
+            assert seen["mode"].sum(axis=1).tolist() == [1, 0, 1]
+            for name, planes in kept.items():
+                assert (seen[name][[0, 2]] == planes[[0, 2]]).all()
+            begun.append(env._batch.worlds.copy())
+        observation, rewards[step], terminated, truncated, info = env.step(np.full(3, order[step]))
+        ends.append(terminated.tolist())
+        assert not truncated.any()
+    assert np.argwhere(ends).tolist() == [[3, 0], [3, 2], [5, 1]]
+    whole = rollout(env.setting, programs, begun[0], lists=[order[:4]]).returns[0]
+    first = rollout(env.setting, programs, begun[0], lists=[order[:2]]).returns[0]
+    again = rollout(env.setting, programs, begun[1], lists=[order[2:6]]).returns[0]
+    assert rewards[:4, [0, 2]].sum(axis=0) == pytest.approx(whole[[0, 2]], abs=1e-12)
+    assert rewards[:2, 1].sum() == pytest.approx(first[1], abs=1e-12)
+    assert rewards[2:, 1].sum() == pytest.approx(again[1], abs=1e-12)
+    assert first[1] != 0, "otherwise a return that is carried over would not show"
+    assert rewards[4, [0, 2]].tolist() == [0.0, 0.0]  # the step after an end only begins anew
+    assert info["actions"][1] > 0
+    assert observation["mode"][1].argmax() == order[5]
+
+
+def test_a_reset_in_the_middle_of_a_single_macro_episode_begins_it_anew():
+    programs = PRINTED["Inf-DoorKey"]
+    env = ProgramOptionEnv("Inf-DoorKey", programs, max_macro_steps=3)
+    env.reset(seed=1)
+    played = [env.step(choice)[1] for choice in (0, 1)]
+    observation, _ = env.reset(seed=1)
+    assert observation["mode"].sum() == 0
+    again = [env.step(choice)[1:3] for choice in (0, 1, 0)]
+    assert [reward for reward, _ in again[:2]] == played
+    assert [is_over for _, is_over in again] == [False, False, True]
+    assert any(played)
+
+
 def test_the_task_being_done_does_not_end_a_macro_episode():
     sweep = (ROOT / "examples" / "harvester.karel").read_text()
     env = ProgramOptionEnv("Harvester", [sweep])

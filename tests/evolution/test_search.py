@@ -12,7 +12,10 @@ from pomp.core.errors import PompError
 from pomp.core.streams import Purpose
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.search import Evolution, Population, some_starts
+from pomp.evolution.texts import to_program_machine
+from pomp.machine.evaluation import evaluate
 from pomp.tasks.catalog import find_task
+from starting import Starts
 
 
 def test_few_starts_are_all_taken_and_many_are_drawn() -> None:
@@ -26,6 +29,21 @@ def test_few_starts_are_all_taken_and_many_are_drawn() -> None:
         for purpose in (Purpose.SEARCH, Purpose.VALIDATION)
     )
     assert (mine.cells != yours.cells).any()
+
+
+def test_search_validation_and_evaluation_begin_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Starts(monkeypatch)
+    search = Evolution(find_task("CleanHouse").configure(), 0, config_of(steps=5))
+    search.advance(lambda: False)
+    found = seen.take()
+    assert set(found) == {Purpose.SEARCH, Purpose.VALIDATION}
+    assert not found[Purpose.SEARCH] & found[Purpose.VALIDATION]
+    assert len(found[Purpose.VALIDATION]) == 8
+    machine = to_program_machine(search.setting, random_machines(1, 1, 0))
+    evaluate(machine, episodes=300, seed=0)
+    judged = seen.take()
+    assert set(judged) == {Purpose.EVALUATION}
+    assert not judged[Purpose.EVALUATION] & set().union(*found.values())
 
 
 def test_a_population_keeps_its_best() -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from pomp.core.errors import ConfigError, OutputError, WorldError
 from pomp.engine.starts import begin, draw_starts, enumerate_starts, take_up
@@ -99,6 +99,34 @@ def test_a_picture_shows_walls_markers_and_the_agent():
     marker, free = picture.getpixel((30, 30)), picture.getpixel((50, 30))
     assert marker != free
     assert len({marker, free, picture.getpixel((10, 10)), picture.getpixel((50, 55))}) == 4
+
+
+def glyph(picture):
+    """The dark part of a picture: what is written, as 24 by 16 numbers from 0 to 1."""
+    dark = np.asarray(picture.convert("L")) < 100
+    rows, cols = np.flatnonzero(dark.any(axis=1)), np.flatnonzero(dark.any(axis=0))
+    part = Image.fromarray(255 * dark[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1].astype("u1"))
+    return np.asarray(part.resize((16, 24)), float) / 255
+
+
+def test_a_picture_says_how_many_markers_a_cell_has():
+    """One marker is drawn without a number; of more, the number that is written is read again."""
+    cells = [
+        draw_map(Map.from_text(f"#####\n#.{cell}.#\n#>..#\n#####"), cell=96).crop(
+            (192, 96, 288, 192)
+        )
+        for cell in "m23456789"
+    ]
+    assert (np.asarray(cells[0].convert("L")) >= 100).all()
+    digits = []
+    for number in range(2, 10):
+        page = Image.new("RGB", (80, 80), "white")
+        font = ImageFont.load_default(size=48)
+        ImageDraw.Draw(page).text((20, 10), str(number), fill="black", font=font)
+        digits.append(glyph(page))
+    for number, cell in enumerate(cells[1:], start=2):
+        unlike = [np.abs(glyph(cell) - digit).mean() for digit in digits]
+        assert 2 + int(np.argmin(unlike)) == number
 
 
 def test_the_agent_points_where_it_faces():

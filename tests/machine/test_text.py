@@ -171,6 +171,29 @@ def test_blank_lines_indentation_and_comments_mean_nothing():
     assert print_machine(parse_machine(LOOSE)) == TIGHT
 
 
+def test_the_indentation_of_comments_is_kept():
+    text = """\
+# Walks, and then
+#   - turns left
+#       (or right)
+#
+# in the end.
+machine Farmer
+sensors perceptions only
+start go
+
+#     far in
+# near
+mode go: DEF run m( move m)
+  else -> go
+"""
+    machine = parse_machine(text)
+    assert machine.comments["go"] == ("    far in", "near")
+    assert machine.comments[""][1:4] == ("  - turns left", "      (or right)", "")
+    assert print_machine(machine) == text
+    assert parse_machine(print_machine(machine)) == machine
+
+
 def test_a_byte_order_mark_means_nothing(tmp_path):
     (tmp_path / "a.machine").write_bytes(b"\xef\xbb\xbf" + TIGHT.encode())
     assert read_machine(tmp_path / "a.machine") == parse_machine(TIGHT)

@@ -1,13 +1,28 @@
 """The machines that come with the package."""
 
+import json
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from pomp.core.errors import UnknownNameError
+from pomp.core.errors import DataFileError, UnknownNameError
+from pomp.machine.config import NetworkConfig
 from pomp.machine.evaluation import evaluate
+from pomp.machine.network import Shape, draw_weights
+from pomp.machine.text import parse_machine
 from pomp.machine.transitions import DecisionList, NetworkTransition
 from pomp.machine.zoo import ZOO, load_machine, zoo_tasks
 from pomp.runs.published import published
 from pomp.tasks.catalog import TASKS
+
+CLIMB = """\
+machine StairClimber
+start climb
+mode climb: DEF run m( turnLeft move turnRight move m)
+  if markersPresent -> stop
+  else -> climb
+"""
 
 
 def test_the_zoo_has_a_machine_for_every_task():
@@ -36,3 +51,44 @@ def test_a_machine_of_each_kind_can_be_named():
 
 def test_the_zoo_is_small():
     assert sum(path.stat().st_size for path in ZOO.rglob("*")) < 10_000_000
+
+
+def put_into_zoo(zoo, kind, validation, weights=b"no weights"):
+    """A machine of StairClimber whose file says what it earned; a network's weights are damaged."""
+    machine = parse_machine(CLIMB)
+    if kind == "network":
+        config = NetworkConfig(hidden=8)
+        size = (machine.configure().height, machine.configure().width)
+        arrays = draw_weights(Shape(config, *size, 1), np.uint64(1))
+        machine = replace(machine, transition=NetworkTransition(config, size, 1, arrays))
+    machine.provenance = {"validation": validation}
+    machine.save(zoo / "StairClimber" / kind)
+    for path in (zoo / "StairClimber" / kind).glob("*.safetensors"):
+        path.write_bytes(weights)
+
+
+@pytest.mark.parametrize(
+    ("text", "network", "is_text"),
+    [(0.75, 0.5, True), (0.5, 0.75, False), (0.5, 0.5, True), (-0.25, -0.5, True)],
+)
+def test_the_better_kind_by_validation_is_taken(text, network, is_text, tmp_path, monkeypatch):
+    """Which one that is, the machines' files say: a network's weights are read only if it is."""
+    monkeypatch.setattr("pomp.machine.zoo.ZOO", tmp_path)
+    put_into_zoo(tmp_path, "text", text)
+    put_into_zoo(tmp_path, "network", network)
+    for name in ("zoo:StairClimber", "zoo:stair-climber", "StairClimber"):
+        if is_text:
+            machine = load_machine(name)
+            assert isinstance(machine.transition, DecisionList)
+            assert machine.provenance["validation"] == text
+        else:
+            with pytest.raises(DataFileError, match=r"network.*safetensors"):
+                load_machine(name)
+    assert load_machine("zoo:StairClimber/text").provenance["validation"] == text
+
+
+def test_the_shipped_machines_are_chosen_by_what_their_files_say():
+    for task in zoo_tasks():
+        files = ZOO.glob(f"{task}/*/machine.json")
+        best = max(json.loads(file.read_text())["provenance"]["validation"] for file in files)
+        assert load_machine(f"zoo:{task}").provenance["validation"] == best

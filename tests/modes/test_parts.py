@@ -24,6 +24,7 @@ from pomp.runs.report import evaluate_programs, report
 from pomp.runs.search_folder import SearchFolder
 from pomp.runs.survey import read_curves, read_paths
 from pomp.tasks.catalog import TASKS, find_task
+from starting import Starts
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +95,23 @@ def test_behaviour_is_what_a_program_leaves_behind():
         assert np.flatnonzero(changes).tolist() == [here]
         assert changes[here] == -1
         assert np.flatnonzero(places).tolist() == [here]
+
+
+def test_a_search_and_its_report_begin_apart(monkeypatch):
+    seen = Starts(monkeypatch)
+    setting = find_task("Maze").configure()
+    changes = {"proposer.iterations": 4, "proposer.population": 8, "mode.runs": 2}
+    job = Job(setting, 0, configure("cem-diversity", "paper", setting, changes))
+    batch = Batch([job], Embedding.load())
+    while not batch.is_finished:
+        batch.step()
+    searched = seen.take()
+    assert set(searched) == {Purpose.SEARCH}
+    score = {"cap": "calls220", "rounds": 1, "patience": 0}
+    evaluate_programs(setting, ["DEF run m( move m)"], score, 1000)
+    judged = seen.take()
+    assert set(judged) == {Purpose.EVALUATION}
+    assert not searched[Purpose.SEARCH] & judged[Purpose.EVALUATION]
 
 
 def test_a_report_evaluates_on_starts_the_search_has_not_seen(finished):

@@ -1,0 +1,51 @@
+"""The statistics of an evaluation, against values that can be computed by hand."""
+
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from pomp.machine.evaluation import Evaluation, bootstrap
+from pomp.tasks.catalog import find_task
+
+
+def evaluation(returns, weights=None):
+    count = len(returns)
+    ones, paths = np.ones(count, np.int64), np.zeros((count, 1), np.int16)
+    weights = None if weights is None else np.array(weights)
+    setting = find_task("StairClimber").configure()
+    ended = np.ones(count, np.bool_)
+    return Evaluation(setting, np.array(returns, float), ones, ones, ended, paths, weights)
+
+
+def test_mean_and_deviation_of_drawn_episodes():
+    found = evaluation([0.2, 0.4, 0.9])
+    assert found.mean == pytest.approx(0.5)
+    assert found.std == pytest.approx(sqrt((0.09 + 0.01 + 0.16) / 3))
+    told = found.to_json()
+    assert (told["mean"], told["std"]) == (found.mean, found.std)
+
+
+def test_mean_and_deviation_of_exact_starts_go_by_their_probabilities():
+    found = evaluation([0.0, 1.0], weights=[0.25, 0.75])
+    assert found.mean == 0.75
+    assert found.std == pytest.approx(sqrt(0.75 * 0.25))
+    assert found.interval == (0.75, 0.75)
+
+
+def test_the_interval_leaves_out_a_fortieth_on_either_side():
+    """Means of 8 draws from eight halves are binomial: 0.4 % of them are 0, 3.5 % at most 1/8."""
+    assert bootstrap([0.0, 1.0] * 4) == (1 / 8, 7 / 8)
+    assert evaluation([0.0, 1.0] * 4).interval == (1 / 8, 7 / 8)
+
+
+def test_the_interval_is_as_wide_as_the_normal_distribution_says():
+    returns = np.random.default_rng(0).normal(3.0, 2.0, 400)
+    low, high = bootstrap(returns)
+    half = 1.96 * returns.std() / sqrt(400)
+    assert low == pytest.approx(returns.mean() - half, abs=0.03)
+    assert high == pytest.approx(returns.mean() + half, abs=0.03)
+
+
+def test_the_interval_of_equal_returns_is_their_value():
+    assert evaluation([0.25] * 30).interval == (0.25, 0.25)
