@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from pomp.cli.progress import Progress
+from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError
 
 
@@ -64,7 +64,7 @@ class Bench:
             if ":" in name:
                 raise ConfigError(f"bench knows the fifteen tasks, not '{name}'")
         tasks = tuple(find_task(name) for name in self.task) or TASKS
-        progress = Progress("bench", len(tasks))
+        progress = ProgressLine("bench", len(tasks))
         table = {}
         try:
             for place, task in enumerate(tasks):
@@ -123,7 +123,7 @@ class Bench:
     def _search(self) -> tuple[dict[str, Any], list[str]]:
         from pomp.bench.search import measure_search
 
-        progress = Progress("bench", 2)
+        progress = ProgressLine("bench", 2)
         try:
             speeds, gigabytes = measure_search(
                 self.device, lambda name, share: progress.share(0, share, lambda: name)
@@ -143,7 +143,7 @@ class Bench:
         from pomp.bench.train import CASES, measure_training
 
         cases = CASES[self.device]
-        progress = Progress("bench", len(cases))
+        progress = ProgressLine("bench", len(cases))
         speeds: list[Any] = []
         for case in cases:
             progress.step(case.what, parts=min(len(speeds), 1))

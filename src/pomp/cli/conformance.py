@@ -7,7 +7,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from pomp.cli.progress import Progress
+from pomp.cli.progress import ProgressLine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Conformance:
 
         folder = Path(self.folder)
         total = len(list(folder.iterdir())) if folder.is_dir() else 0
-        progress = Progress("replaying", total)
+        progress = ProgressLine("replaying", total)
         finished = 0
 
         def show(name: str) -> None:

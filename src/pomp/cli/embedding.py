@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from tyro.conf import OmitSubcommandPrefixes, Positional, arg, subcommand
 
 from pomp.cli.inputs import check_output, check_seed
-from pomp.cli.progress import Progress
+from pomp.cli.progress import ProgressLine
 from pomp.cli.stopping import check_minutes, stopping
 from pomp.core.errors import ConfigError
 from pomp.embedding.config import BEST, PAPER, DatasetConfig, Recipe
@@ -106,7 +106,7 @@ class EmbeddingTrain:
         else:
             trainer.begin()
         log = _tensorboard(folder) if self.tensorboard else lambda metrics: None
-        progress = Progress("training", training.epochs)
+        progress = ProgressLine("training", training.epochs)
         with stopping(self.minutes) as stop:
             try:
                 is_done = trainer.run(
@@ -116,7 +116,7 @@ class EmbeddingTrain:
                 progress.close()
         if not is_done:
             return self._stopped(trainer.position.epoch, was_asked=stop.was_asked)
-        progress = Progress("testing", data.test)
+        progress = ProgressLine("testing", data.test)
         try:
             card = trainer.finish(_provenance(self.device), lambda n: progress.step(parts=n))
         finally:
@@ -225,7 +225,7 @@ class EmbeddingEval:
             dataset = whole.take(np.arange(min(self.programs, len(whole))))
         else:
             dataset = draw_fresh(config, self.programs, self.seed, draws=draws)
-        progress = Progress("programs", len(dataset))
+        progress = ProgressLine("programs", len(dataset))
         try:
             found = evaluate_embedding(
                 embedding, dataset, self.seed, lambda n: progress.step(parts=n)
@@ -251,7 +251,7 @@ def _make(config: DatasetConfig) -> Any:
     """Make a dataset, with progress."""
     from pomp.embedding.dataset import make_dataset
 
-    progress = Progress("programs", config.programs)
+    progress = ProgressLine("programs", config.programs)
     try:
         return make_dataset(config, lambda found: progress.step(parts=found))
     finally:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import Allowed, check_episodes, check_seed, parse_size
-from pomp.cli.progress import Progress
+from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _evaluate(machine: "ProgramMachine", *, scale: int, **options: Any) -> "Eval
     """Evaluate, and say how far it is if it takes long."""
     from pomp.machine.evaluation import evaluate
 
-    progress, most = Progress(machine.task.name, 1), machine.episode.most_steps * scale
+    progress, most = ProgressLine(machine.task.name, 1), machine.episode.most_steps * scale
 
     def watch(steps: int, over: int) -> None:
         progress.share(0, steps / most, lambda: f"at most; {over} episodes are over")

@@ -2,18 +2,15 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from pomp.cli.inputs import parse_options, parse_seeds, read_value
-from pomp.cli.progress import Progress
-from pomp.cli.stopping import Stop, check_minutes, stopping
-from pomp.core.errors import ConfigError
+from pomp.cli.inputs import parse_options, parse_seeds, read_tasks, read_value
+from pomp.cli.stopping import check_minutes, showing
 
 if TYPE_CHECKING:
-    from pomp.runs.evolve import EvolutionRun, Plan
+    from pomp.runs.results import LearningResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,77 +44,46 @@ class Evolve:
 
     def run(self) -> int:
         """Every task and seed, one after the other."""
-        plan = self._plan()
-        from pomp.core.storage import write_text
-        from pomp.runs.evolve import EvolutionRun, begin_evolution, check_evolution, read_result
-        from pomp.runs.folder import clear_if_not_begun
-        from pomp.runs.summary import SUMMARY_FILE, sum_up
-
-        path = Path(self.out)
-        if not self.resume or clear_if_not_begun(path):
-            begin_evolution(path, plan)
-        else:
-            check_evolution(path, plan)
-        pairs = [(setting, seed) for setting in plan.settings for seed in plan.seeds]
-        found, worked = list[dict[str, Any]](), False
-        with stopping(None) as stop:
-            for setting, seed in pairs:
-                one = EvolutionRun(path, plan, setting, seed)
-                if not one.is_finished:
-                    worked = True
-                    if not search_machine(one, stop):
-                        return self._stopped(len(found), len(pairs))
-                    one.finish()
-                found.append(read_result(one.folder))
-        summary = sum_up(found)
-        if worked or not (path / SUMMARY_FILE).exists():
-            write_text(path / SUMMARY_FILE, json.dumps(summary, indent=1) + "\n")
-        return self._report(summary, "finished" if worked else "was finished before")
-
-    def _plan(self) -> "Plan":
         check_minutes(self.minutes)
-        from pomp.core.configs import changed
-        from pomp.core.cuda import check_device
-        from pomp.evolution.config import EvolveConfig
-        from pomp.runs.evolve import Plan
-        from pomp.tasks.catalog import find_task
+        given = parse_options(self.set, "starts=32")
+        changes = {name: read_value(text) for name, text in given.items()}
+        from pomp.runs.evolve import evolve
 
-        if not self.tasks:
-            raise ConfigError("name a task, as in 'pomp evolve Farmer --out runs/farmer'")
-        if self.rounds is not None and self.rounds < 1:
-            raise ConfigError(f"--rounds must be at least 1, got {self.rounds}")
-        settings = [find_task(name).configure(self.variant) for name in self.tasks]
-        if len({setting.task.name for setting in settings}) < len(settings):
-            raise ConfigError("a task is named twice")
-        given = {
-            name: read_value(text) for name, text in parse_options(self.set, "starts=32").items()
-        }
-        own = {"sensors": self.sensors, "modes": self.modes}
-        config: EvolveConfig = changed(EvolveConfig(), {**own, **given})
-        seeds = tuple(parse_seeds(self.seeds))
-        device = check_device(self.device)
-        return Plan(tuple(settings), seeds, config, self.minutes, self.rounds or 0, device)
-
-    def _stopped(self, done: int, total: int) -> int:
+        with showing(None) as (shown, _):
+            found = evolve(
+                read_tasks(self.tasks, self.variant),
+                sensors=self.sensors,
+                seeds=parse_seeds(self.seeds),
+                minutes=self.minutes,
+                rounds=self.rounds,
+                settings={"modes": self.modes, **changes},
+                device=self.device,
+                out=self.out,
+                resume=self.resume,
+                on_event=shown,
+            )
+        if found.is_finished:
+            return self._report(found)
+        done, total = len(found.learned), found.planned
         if self.json:
             print(json.dumps({"finished": False, "machines": done, "of": total}))
         else:
             print(f"stopped after {done} of {total}; go on with --resume and the same settings")
         return 130
 
-    def _report(self, summary: dict[str, Any], how: str) -> int:
+    def _report(self, found: "LearningResult") -> int:
+        from pomp.machine.text import SUFFIX, print_machine
+
         if self.json:
-            print(json.dumps({"finished": True, **summary}))
+            print(json.dumps({"finished": True, **found.summary}))
             return 0
-        print(f"{self.out}: {how}")
-        for row in summary["tasks"].values():
-            for result in row["machines"]:
-                folder = Path(self.out) / result["task"] / f"seed{result['seed']}"
-                print(f"\n{folder / result['task']}.machine")
-                print(result["text"].rstrip())
-                print(_line_of(result))
+        print(f"{self.out}: {'was finished before' if found.was_finished else 'finished'}")
+        for one in found.learned:
+            print(f"\n{one.folder.path}/{one.setting.task.name}{SUFFIX}")
+            print(print_machine(one.machine).rstrip())
+            print(_line_of(one.row))
         print()
-        print_table(summary["tasks"])
+        print_table(found.summary["tasks"])
         return 0
 
 
@@ -141,31 +107,3 @@ def _line_of(result: dict[str, Any]) -> str:
         f"return {result['mean']:.4f} of {result['ceiling']:g}, {result['sensors']} "
         f"({budgets} calls{warning}); {result['search']['machines']:,} machines tried"
     )
-
-
-def search_machine(one: "EvolutionRun", stop: Stop, label: str = "") -> bool:
-    """Rounds until the search is over; whether it came to its end."""
-    one.open()
-    evolution = one.evolution
-    name = f"{one.setting.task.name}, seed {one.seed}"
-    progress = Progress(f"{label} {name}".lstrip(), 1)
-
-    def note() -> str:
-        rate = f"{evolution.tried / max(one.spent, 1e-9):,.0f} machines/s"
-        if not evolution.round:
-            return rate
-        best, modes = evolution.hall.best, evolution.hall.machines[0].modes
-        return f"{rate}, round {evolution.round}: {best:.4f} with {modes} modes"
-
-    def is_stopped() -> bool:
-        progress.share(0, one.share, note)
-        return stop()
-
-    try:
-        while one.share < 1.0 or not evolution.round:
-            if not one.advance(is_stopped) and stop():
-                return False
-    finally:
-        one.close()
-        progress.close()
-    return not stop.was_asked

@@ -5,11 +5,14 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import UseAppendAction, arg
 
 from pomp.core.errors import ConfigError, OutputError
+
+if TYPE_CHECKING:
+    from pomp.tasks.task import Setting
 
 Allowed = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODULE")]
 """Modules that a file may name as the home of its task."""
@@ -100,6 +103,13 @@ def parse_size(text: str) -> tuple[int, int]:
     if not match:
         raise ConfigError(f"a size is HEIGHTxWIDTH, as in 12x12, got '{text}'")
     return int(match[1]), int(match[2])
+
+
+def read_tasks(names: tuple[str, ...], variant: str | None) -> "list[Setting]":
+    """Return the tasks named on a command line, in a variant or each in its default."""
+    from pomp.tasks.catalog import find_task
+
+    return [find_task(name).configure(variant) for name in names]
 
 
 def parse_options(texts: tuple[str, ...], example: str = "lag=off") -> dict[str, str]:

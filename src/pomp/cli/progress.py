@@ -1,4 +1,4 @@
-"""Progress of work that takes longer than two seconds, on standard error."""
+"""ProgressLine of work that takes longer than two seconds, on standard error."""
 
 import shutil
 import sys
@@ -11,7 +11,7 @@ _TERMINAL_EVERY = 0.1  # seconds between changes of the line on a terminal
 _PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
 
 
-class Progress:
+class ProgressLine:
     """Counts finished parts; silent until two seconds have passed."""
 
     def __init__(self, label: str, total: int) -> None:

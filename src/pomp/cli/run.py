@@ -16,7 +16,7 @@ from pomp.cli.inputs import (
     read_map,
     read_program,
 )
-from pomp.cli.progress import Progress
+from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Run:
 
         start = Map.from_text(read_map(self.world)) if self.world else None
         results, first_world = [], None
-        progress = Progress("starts", self.starts)
+        progress = ProgressLine("starts", self.starts)
         chunk = min(max(_CHUNK_ACTIONS // limits.limit, 1), _CHUNK)
         for first in range(0, self.starts, chunk):
             count = min(chunk, self.starts - first)
@@ -289,7 +289,7 @@ def _animate(setting: "Setting", first: "WorldBatch", trace: "Trace", path: Path
     name, arrays = setting.task.name, trace.arrays
     length = min(int(arrays.length[0]), MAX_FRAMES)
     total = 0.0
-    progress = Progress("frames", length)
+    progress = ProgressLine("frames", length)
 
     def draw(place: int) -> Image:
         nonlocal total

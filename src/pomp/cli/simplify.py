@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import Allowed, check_episodes, check_output, check_seed
-from pomp.cli.progress import Progress
+from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Simplify:
         from pomp.analysis.equivalence import Parts
         from pomp.analysis.simplify import simplify
 
-        progress = Progress("words left out", Parts.of(machine).size.words)
+        progress = ProgressLine("words left out", Parts.of(machine).size.words)
         try:
             return simplify(
                 machine,

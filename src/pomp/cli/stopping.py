@@ -1,4 +1,4 @@
-"""Work that stops between two steps: at Ctrl-C, or when its time is over."""
+"""Runs on the command line: progress is shown, Ctrl-C and the end of their time stop them."""
 
 import signal
 import sys
@@ -6,8 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
+from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pomp.runs.work import Event
 
 
 def check_minutes(minutes: float | None) -> None:
@@ -45,3 +50,36 @@ def stopping(minutes: float | None) -> Iterator[Stop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class Shown:
+    """What a run on the command line is told of its progress: shows it, and says when to stop."""
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop, self._stage = stop, ""
+        self._line: ProgressLine | None = None
+
+    def __call__(self, event: "Event") -> bool:
+        """Show an event; returns whether to stop."""
+        if self._line is None or event.stage != self._stage:
+            self.close()
+            self._line, self._stage = ProgressLine(event.stage, event.progress.total), event.stage
+        done = event.progress
+        self._line.share(done.finished, done.share, done.tell)
+        return self._stop()
+
+    def close(self) -> None:
+        """Remove the line from a terminal."""
+        if self._line is not None:
+            self._line.close()
+
+
+@contextmanager
+def showing(minutes: float | None) -> Iterator[tuple[Shown, Stop]]:
+    """Show the progress of what runs inside, and let signals and time stop it."""
+    with stopping(minutes) as stop:
+        shown = Shown(stop)
+        try:
+            yield shown, stop
+        finally:
+            shown.close()

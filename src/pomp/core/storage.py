@@ -38,11 +38,10 @@ def write_text(path: Path, text: str) -> None:
         raise OutputError(f"cannot write '{path}': {error.strerror or error}") from error
 
 
-def remove_drafts(folder: Path, *names: str) -> None:
-    """Remove what `write_atomically` leaves behind of such files when its process is killed."""
+def remove_drafts(folder: Path) -> None:
+    """Remove what `write_atomically` leaves behind in a folder when its process is killed."""
     for path in folder.glob(".*"):
-        match = re.fullmatch(r"\.(.+)\.\d+\.\d+", path.name)
-        if match and match[1] in names and path.is_file():
+        if re.fullmatch(r"\.(.+)\.\d+\.\d+", path.name) and path.is_file():
             path.unlink(missing_ok=True)
 
 

@@ -1,22 +1,26 @@
-"""What `pomp train` is asked for: tasks, seeds, and the settings of every stage."""
+"""What a training is asked for: tasks, seeds, and the settings of every stage."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pomp.core.configs import changed, to_json
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.evolution.config import EvolveConfig
+from pomp.learning.baselines import BASELINES
 from pomp.learning.config import LearningConfig, configure_learning
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.text import parse_machine
+from pomp.machine.text import print_machine
 from pomp.modes.config import SearchConfig
 from pomp.modes.jobs import Job
 from pomp.modes.methods import METHODS, SEVERAL, configure
-from pomp.runs.evolve import Plan as EvolutionPlan
+from pomp.runs.evolve import EvolvePlan
+from pomp.runs.folder import describe_task
+from pomp.runs.given import Machines, Modes, read_given, read_machines, same_for_all
 from pomp.tasks.task import Setting
 
-SEARCH, ROUNDS = "search.", "rounds"
+SEARCH, ROUNDS, RATES = "search.", "rounds", "learning_rates"
 TEXT, TEXT_MODES = "text", "text-modes"
 """Methods whose search finds whole machines with rules: those alone, or a network on their modes
 as well, whichever is better."""
@@ -26,57 +30,63 @@ _EVOLVE = EvolveConfig(sensors="compass")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class TrainPlan:
     """A training: every task with every seed.
 
     Attributes:
         settings: the tasks.
         seeds: of search, training and validation.
+        preset: whose settings.
+        learning: the settings of stage 3.
+        learning_rates: those that are tried, of which the best by validation is kept.
         searches: the settings of stage 2, one per task; empty if the modes are given, or come with
             whole machines.
         evolution: the search for whole machines that is stage 2 instead, if it is.
         has_network: whether transitions are learned.
-        machine: the settings of stage 3.
-        rates: learning rates, of which the best by validation is kept.
-        given: modes by (task, seed), if they were found before.
-        machines: texts of whole machines by (task, seed) whose modes these are, if they are.
-        preset: whose settings.
+        modes: modes by (task, seed), if they were found before.
+        machines: whole machines by (task, seed) whose modes these are, if they are.
     """
 
     settings: tuple[Setting, ...]
     seeds: tuple[int, ...]
-    searches: tuple[SearchConfig, ...]
-    evolution: EvolutionPlan | None
-    has_network: bool
-    machine: LearningConfig
-    rates: tuple[float, ...]
-    given: Mapping[tuple[str, int], tuple[str, ...]]
-    machines: Mapping[tuple[str, int], str]
     preset: str
+    learning: LearningConfig
+    learning_rates: tuple[float, ...]
+    searches: tuple[SearchConfig, ...] = ()
+    evolution: EvolvePlan | None = None
+    has_network: bool = True
+    modes: Modes = field(default_factory=dict)
+    machines: Machines = field(default_factory=dict)
 
     @property
     def has_machines(self) -> bool:
         """Whether stage 2 finds, or found, whole machines."""
         return bool(self.evolution or self.machines)
 
+    @property
+    def pairs(self) -> list[tuple[Setting, int]]:
+        """Every task with every seed."""
+        return [(setting, seed) for setting in self.settings for seed in self.seeds]
+
     def jobs(self) -> list[Job]:
-        """The searches of stage 2."""
+        """Return the searches of stage 2."""
         pairs = zip(self.settings, self.searches, strict=bool(self.searches))
         return [Job(setting, seed, config) for setting, config in pairs for seed in self.seeds]
 
     def describe(self) -> dict[str, Any]:
-        """All of it as JSON, for the folder's config."""
+        """Return all of it as JSON, for the folder's config."""
+        texts = {key: print_machine(machine) for key, machine in self.machines.items()}
         return {
-            "tasks": {setting.task.name: setting.describe() for setting in self.settings},
+            "tasks": {one.task.name: describe_task(one) for one in self.settings},
             "seeds": list(self.seeds),
             "preset": self.preset,
             "search": [to_json(config) for config in self.searches],
             "evolution": self.evolution.describe() if self.evolution else None,
             "network": self.has_network,
-            "machine": to_json(self.machine),
-            "learning_rates": list(self.rates),
-            "modes": {f"{task}/seed{seed}": list(m) for (task, seed), m in self.given.items()},
-            "machines": {f"{task}/seed{seed}": m for (task, seed), m in self.machines.items()},
+            "learning": to_json(self.learning),
+            "learning_rates": list(self.learning_rates),
+            "modes": {f"{task}/seed{seed}": list(m) for (task, seed), m in self.modes.items()},
+            "machines": {f"{task}/seed{seed}": text for (task, seed), text in texts.items()},
         }
 
 
@@ -84,79 +94,99 @@ def make_plan(
     settings: Sequence[Setting],
     seeds: Sequence[int],
     preset: str,
-    method: str | None = None,
-    changes: Mapping[str, Any] | None = None,
-    rates: Sequence[float] = (),
-    given: Mapping[tuple[str, int], tuple[str, ...]] | None = None,
-    machines: Mapping[tuple[str, int], str] | None = None,
-) -> Plan:
-    """A plan.
+    method: str | None,
+    modes: str | Path | Sequence[str] | None,
+    changes: Mapping[str, Any],
+) -> TrainPlan:
+    """Plan a training.
 
     Args:
         settings: the tasks.
         seeds: whole numbers.
         preset: paper, code or best.
-        method: what searches the modes; None: the preset's.
-        changes: settings to change: `ppo.entropy`, `network.hidden`, ..., `search.mode.runs`.
-        rates: learning rates to try; none: the preset's.
-        given: modes that were found before, for every task and seed.
-        machines: texts of whole machines that were found before, instead.
+        method: what searches the modes, or a baseline; None: the preset's.
+        modes: where modes or machines are that were found before, or the modes themselves.
+        changes: settings to change: `ppo.entropy`, `network.hidden`, ..., `search.mode.runs`, and
+            `learning_rates`, a sequence of numbers that are tried.
 
     Raises:
         UnknownNameError: no such preset, method or field.
         ConfigError: a value that does not fit.
     """
-    own = {name: value for name, value in (changes or {}).items() if not name.startswith(SEARCH)}
-    of_search = {
-        name.removeprefix(SEARCH): value
-        for name, value in (changes or {}).items()
-        if name.startswith(SEARCH)
+    own, of_search, rates = _sort_changes(changes)
+    if method in BASELINES:
+        if modes is not None:
+            raise ConfigError(f"{method} has modes of its own; leave out the modes")
+        baseline, method = BASELINES[method], None
+        modes, own = baseline.modes, {**baseline.changes, **own}
+    learning = configure_learning(preset, own)
+    base: dict[str, Any] = {
+        "settings": tuple(settings),
+        "seeds": tuple(seeds),
+        "preset": preset,
+        "learning": learning,
+        "learning_rates": rates or (learning.ppo.learning_rate,),
     }
-    machine = configure_learning(preset, own)
+    if modes is not None:
+        if of_search or method:
+            raise ConfigError("the modes are given: there is no search whose settings could change")
+        return _plan_given(base, modes)
     name = method or (TEXT_MODES if preset == "best" else "pomp")
-    if name not in (TEXT, TEXT_MODES, *SEVERAL):
-        if name not in METHODS:
-            raise UnknownNameError("method", name, (TEXT, TEXT_MODES, *SEVERAL))
-        raise ConfigError(f"a machine needs several modes; {name} finds one (try {SEVERAL[0]})")
-    if machines:
-        given = {key: modes_of(parse_machine(text)) for key, text in machines.items()}
-    if given and (of_search or method):
-        raise ConfigError("the modes are given: there is no search whose settings could change")
-    for setting in settings:
-        missing = [seed for seed in seeds if given and (setting.task.name, seed) not in given]
-        if missing:
-            raise ConfigError(f"there are no modes of {setting.task.name} with seed {missing[0]}")
-    searches, evolution = tuple[SearchConfig, ...](), None
-    if not given and name in (TEXT, TEXT_MODES):
+    if name in (TEXT, TEXT_MODES):
         evolution = _plan_evolution(settings, seeds, of_search)
-    elif not given:
-        searches = tuple(configure(name, preset, one, of_search) for one in settings)
-    return Plan(
-        settings=tuple(settings),
-        seeds=tuple(seeds),
-        searches=searches,
-        evolution=evolution,
-        has_network=bool(given) or name != TEXT,
-        machine=machine,
-        rates=tuple(rates) or (machine.ppo.learning_rate,),
-        given=dict(given or {}),
-        machines=dict(machines or {}),
-        preset=preset,
-    )
+        return TrainPlan(**base, evolution=evolution, has_network=name != TEXT)
+    if name not in SEVERAL:
+        if name not in METHODS:
+            raise UnknownNameError("method", name, (TEXT, TEXT_MODES, *SEVERAL, *BASELINES))
+        raise ConfigError(f"a machine needs several modes; {name} finds one (try {SEVERAL[0]})")
+    searches = tuple(configure(name, preset, one, of_search) for one in settings)
+    return TrainPlan(**base, searches=searches)
 
 
 def modes_of(machine: ProgramMachine) -> tuple[str, ...]:
-    """Its programs, each once."""
+    """Return a machine's programs, each once."""
     return tuple(dict.fromkeys(machine.modes))
+
+
+def _sort_changes(
+    changes: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any], tuple[float, ...]]:
+    """Return the changes of stage 3's settings, of stage 2's, and the learning rates."""
+    given = dict(changes)
+    rates = tuple(given.pop(RATES, ()))
+    if not all(0 < rate < 1e3 for rate in rates) or len(set(rates)) < len(rates):
+        raise ConfigError(f"learning rates are different numbers above 0, got {list(rates)}")
+    own = {name: value for name, value in given.items() if not name.startswith(SEARCH)}
+    of_search = {
+        name.removeprefix(SEARCH): value for name, value in given.items() if name not in own
+    }
+    return own, of_search, rates
+
+
+def _plan_given(base: dict[str, Any], modes: str | Path | Sequence[str]) -> TrainPlan:
+    """Plan a training on modes, or on the modes of machines, that were found before."""
+    settings, seeds = base["settings"], base["seeds"]
+    machines: Machines = {}
+    if isinstance(modes, str | Path):
+        machines = read_machines(Path(modes), settings, seeds)
+        given = {key: modes_of(machine) for key, machine in machines.items()}
+        given = given or read_given(Path(modes), settings, seeds)
+    else:
+        given = same_for_all(modes, settings, seeds, "the list of modes")
+    for setting in settings:
+        missing = [seed for seed in seeds if (setting.task.name, seed) not in given]
+        if missing:
+            raise ConfigError(f"there are no modes of {setting.task.name} with seed {missing[0]}")
+    return TrainPlan(**base, modes=given, machines=machines)
 
 
 def _plan_evolution(
     settings: Sequence[Setting], seeds: Sequence[int], changes: Mapping[str, Any]
-) -> EvolutionPlan:
-    """By rounds, not by time, so that a training is the same twice."""
+) -> EvolvePlan:
+    """Plan a search for whole machines, by rounds and not by time: the same twice."""
     rounds = changes.get(ROUNDS, _ROUNDS)
-    if not isinstance(rounds, int) or rounds < 1:
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise ConfigError(f"search.{ROUNDS} must be a whole number from 1, got {rounds}")
     own = {name: value for name, value in changes.items() if name != ROUNDS}
     config: EvolveConfig = changed(_EVOLVE, own)
-    return EvolutionPlan(tuple(settings), tuple(seeds), config, rounds=rounds)
+    return EvolvePlan(tuple(settings), tuple(seeds), config, rounds=rounds)

@@ -1,288 +1,273 @@
-"""The folder of a training, and its stages: search, transitions, evaluation.
+"""All stages as one run: modes or whole machines, transitions, evaluation.
 
-`DIR/search/` is the search's folder, of modes or of whole machines. `DIR/<task>/seed<k>/` gets the
-machine (`machine/`), its programs as text, metrics, evaluation, a picture and an animation.
-`DIR/ensemble*.safetensors` are the checkpoints of what is in progress.
+`DIR/search/` is the folder of the search, of modes or of whole machines. `DIR/TASK/seedN/` gets the
+machine, its programs as text, metrics, evaluation, a picture and an animation. `DIR/ensemble*` are
+the checkpoints of the transitions in progress.
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pomp.analysis.pictures import describe_machine, draw_machine, frames_of
 from pomp.core.compiling import thread_count
-from pomp.core.errors import DataFileError
-from pomp.core.storage import read_arrays, remove_drafts, write_arrays, write_text
-from pomp.engine.starts import draw_starts
-from pomp.karel.render import save_animation
+from pomp.core.cuda import check_device
 from pomp.learning.training import Member, Training
-from pomp.machine.evaluation import Evaluation, evaluate, validate
+from pomp.machine.evaluation import evaluate, validate
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.text import SUFFIX, parse_machine, read_machine, write_machine
-from pomp.machine.transitions import DecisionList
-from pomp.modes.batch import Batch
-from pomp.runs.evolve import EvolutionRun, begin_evolution, check_evolution
-from pomp.runs.folder import begin_run, check_config, clear_if_not_begun
-from pomp.runs.plan import Plan, modes_of
-from pomp.runs.search_folder import MODES_FILE, SearchFolder, read_modes
-from pomp.runs.summary import SUMMARY_FILE, sum_up
+from pomp.runs.asked import Seeds, TaskLike, read_seeds, read_settings
+from pomp.runs.evolve import EvolveRun
+from pomp.runs.folder import METRICS_FILE, RunFolder, name_of
+from pomp.runs.plan import TrainPlan, make_plan, modes_of
+from pomp.runs.results import (
+    EVALUATION_FILE,
+    EVALUATION_SEED,
+    SUMMARY_FILE,
+    LearnedMachine,
+    LearningResult,
+    read_learned,
+    sum_up,
+    write_learned,
+)
+from pomp.runs.search import SearchRun
+from pomp.runs.transitions import TransitionsRun
+from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, Work, drive
 from pomp.tasks.task import Setting
 from pomp.version import __version__
 
-METRICS_FILE, EVALUATION_FILE = "metrics.jsonl", "evaluation.json"
-MACHINE_FOLDER = "machine"
-EVALUATION_SEED = 0
+SEARCH_STAGE, MACHINES_STAGE = "stage 2/4 search", "stage 2/4 machines"
+TRANSITIONS_STAGE, EVALUATION_STAGE = "stage 3/4 transitions", "stage 4/4 evaluation"
 
 
-@dataclass
-class Group:
-    """Members of one grid size, trained together.
+def train(
+    tasks: TaskLike | Sequence[TaskLike],
+    *,
+    preset: str = "best",
+    method: str | None = None,
+    modes: str | Path | Sequence[str] | None = None,
+    seeds: Seeds = 0,
+    settings: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    out: str | Path | None = None,
+    resume: bool = False,
+    on_event: OnEvent | None = None,
+) -> LearningResult:
+    """Learn machines: search their modes, learn their transitions, evaluate them.
 
-    Attributes:
-        training: the ensemble.
-        path: its checkpoint.
-        records: of every member, one per validation.
-    """
-
-    training: Training
-    path: Path
-    records: list[list[dict[str, Any]]]
-
-    def advance(self) -> None:
-        """One update of all members."""
-        for own, record in zip(self.records, self.training.step() or (), strict=False):
-            own.append(record)
-
-    def save(self) -> None:
-        """Write the checkpoint."""
-        arrays, values = self.training.to_arrays()
-        write_arrays(self.path, arrays, {**values, "records": self.records})
-
-    def restore(self) -> None:
-        """Go on from the checkpoint, if there is one.
-
-        Raises:
-            DataFileError: it is damaged.
-        """
-        remove_drafts(self.path.parent, self.path.name)
-        if not self.path.exists():
-            return
-        try:
-            arrays, values = read_arrays(self.path, "training checkpoint")
-            self.training.restore(arrays, values)
-            self.records = [list(own) for own in values["records"]]
-        except (DataFileError, KeyError, ValueError, TypeError, IndexError) as error:
-            what = f"'{self.path}' is damaged, or no checkpoint of this training"
-            raise DataFileError(f"{what}; delete it to begin this stage anew") from error
-
-
-class TrainingRun:
-    """A training in its folder.
-
-    Attributes:
-        path: the folder.
-        plan: what was asked for.
+    Args:
+        tasks: one or more tasks: names, `module:NAME`, tasks, or tasks that are configured.
+        preset: whose settings: paper, code or best.
+        method: what searches the modes, or a baseline, as listed by `pomp train --help`; None: the
+            preset's.
+        modes: modes found before: a folder or a file of a search or an evolution, or programs.
+        seeds: one seed or several; a machine is learned for every task with each.
+        settings: settings to change, as `{"ppo.entropy": 0.1, "search.mode.runs": 5}`;
+            `learning_rates` has those that are tried.
         device: cpu or cuda.
+        out: the training's folder; None: the training is in memory.
+        resume: go on with the training in the folder.
+        on_event: told of progress; if it returns True, the training is saved and stops.
+
+    Raises:
+        ConfigError: something asked for does not fit, or the folder was begun otherwise.
+        OutputError: the folder exists, or cannot be written.
+        TrainingError: a loss is not a number any more.
+    """
+    plan = make_plan(
+        read_settings(tasks), read_seeds(seeds), preset, method, modes, settings or {}
+    )
+    run = TrainRun(plan, check_device(device), RunFolder(out))
+    run.folder.open("train", run.describe, resume=resume)
+    was_finished = run.folder.has(SUMMARY_FILE)
+    is_finished = was_finished or drive(Stages(run.works()), Watch(on_event))
+    learned = tuple(run.learned.values())
+    if is_finished and not was_finished:
+        run.folder.write_text(SUMMARY_FILE, json.dumps(sum_up(learned), indent=1) + "\n")
+        run.remove_checkpoints()
+    return LearningResult(is_finished, was_finished, learned, len(plan.pairs), run.folder.path)
+
+
+class TrainRun:
+    """A training: its stages, and what goes from one to the next.
+
+    Attributes:
+        plan: what was asked for.
+        folder: where it is kept.
+        learned: the machines that are evaluated, by task and seed.
     """
 
-    def __init__(self, path: Path, plan: Plan, device: str) -> None:
-        self.path, self.plan, self.device = path, plan, device
-        self.search = SearchFolder(path / "search", plan.jobs(), device)
+    def __init__(self, plan: TrainPlan, device: str, folder: RunFolder) -> None:
+        self.plan, self._device, self.folder = plan, device, folder
+        self._search = SearchRun(plan.jobs(), device, folder.within("search"), SEARCH_STAGE)
+        self._evolved: dict[tuple[str, int], ProgramMachine] = dict(plan.machines)
+        self._ensembles: list[TransitionsRun] = []
+        self.learned: dict[tuple[str, int], LearnedMachine] = {}
+        for setting, seed in plan.pairs:
+            place = self._folder_of(setting, seed)
+            if place.has(EVALUATION_FILE):
+                self.learned[setting.task.name, seed] = read_learned(setting, seed, place)
 
     def describe(self) -> dict[str, Any]:
-        """The config a resumed training must have, too."""
-        threads = thread_count() if self.device == "cpu" else None
-        made_by = {"pomp": __version__, "device": self.device, "threads": threads}
-        return {**made_by, **self.plan.describe()}
+        """Return the config that a resumed training must have, too."""
+        threads = thread_count() if self._device == "cpu" else None
+        return {"device": self._device, "threads": threads, **self.plan.describe()}
 
-    def begin(self) -> None:
-        """Make the folder.
+    def _folder_of(self, setting: Setting, seed: int) -> RunFolder:
+        return self.folder.within(*name_of(setting, seed))
 
-        Raises:
-            OutputError: it exists, or cannot be made.
-        """
-        begin_run(self.path, self.describe())
+    def works(self) -> Iterator[Work]:
+        """Yield the works of stages 2 to 4 that are left, each when those before are finished."""
+        yield from self._searches()
+        self._ensembles = self._make_ensembles() if self.plan.has_network else []
+        yield from self._ensembles
+        if len(self.learned) < len(self.plan.pairs):
+            yield Evaluations(self)
 
-    def check(self) -> bool:
-        """Make sure that it was begun with this plan; returns whether it is finished."""
-        check_config(self.path, self.describe())
-        return (self.path / SUMMARY_FILE).is_file()
+    # Stage 2: modes, or whole machines
 
-    def folder_of(self, setting: Setting, seed: int) -> Path:
-        """Where one machine goes."""
-        return self.path / setting.task.name / f"seed{seed}"
+    def _searches(self) -> Iterator[Work]:
+        if self.plan.evolution is not None:
+            folder = self.folder.within("search")
+            folder.open_part("evolve", self.plan.evolution.describe)
+            run = EvolveRun(self.plan.evolution, folder, MACHINES_STAGE)
+            yield from run.works()
+            self._evolved = {key: one.machine for key, one in run.learned.items()}
+        elif self.plan.searches:
+            self._search.folder.open_part("search", self._search.describe)
+            if not self._search.is_written:
+                yield self._search
 
-    # Stage 2: modes
-
-    def needs_search(self) -> bool:
-        """Whether modes are still to be found."""
-        jobs = self.search.jobs
-        return any(not (self.search.of(job) / MODES_FILE).is_file() for job in jobs)
-
-    def open_evolutions(self) -> list[EvolutionRun]:
-        """The searches for whole machines, if that is stage 2."""
-        plan = self.plan.evolution
-        if plan is None:
-            return []
-        if clear_if_not_begun(self.search.path) or not self.search.path.exists():
-            begin_evolution(self.search.path, plan)
-        else:
-            check_evolution(self.search.path, plan)
-        return [
-            EvolutionRun(self.search.path, plan, setting, seed)
-            for setting in plan.settings
-            for seed in plan.seeds
-        ]
-
-    def _evolved(self, setting: Setting, seed: int) -> ProgramMachine | None:
-        """The machine with rules that stage 2 has found, or that was found before."""
-        if text := self.plan.machines.get((setting.task.name, seed)):
-            return parse_machine(text)
-        plan = self.plan.evolution
-        if plan is None:
-            return None
-        return read_machine(EvolutionRun(self.search.path, plan, setting, seed).file)
-
-    def open_search(self) -> Batch:
-        """The search, new or as it was left."""
-        batch = Batch(self.search.jobs, device=self.device)
-        if clear_if_not_begun(self.search.path) or not self.search.path.exists():
-            self.search.begin()
-        else:
-            self.search.check()
-            self.search.resume(batch)
-        return batch
-
-    def modes_of(self, setting: Setting, seed: int) -> tuple[str, ...]:
-        """The modes of a task and seed, given or found."""
+    def _modes_of(self, setting: Setting, seed: int) -> tuple[str, ...]:
+        """Return the modes of a task and seed, given or found."""
         key = (setting.task.name, seed)
-        if key in self.plan.given:
-            return self.plan.given[key]
-        if machine := self._evolved(setting, seed):
-            return modes_of(machine)
-        job = next(job for job in self.search.jobs if (job.setting.task.name, job.seed) == key)
-        found = read_modes(self.search.of(job))["modes"]
-        if self.plan.machine.alone:
+        if key in self.plan.modes:
+            return self.plan.modes[key]
+        if key in self._evolved:
+            return modes_of(self._evolved[key])
+        jobs = self._search.jobs
+        job = next(job for job in jobs if (job.setting.task.name, job.seed) == key)
+        found = self._search.found(job)["modes"]
+        if self.plan.learning.alone:
             found = sorted(found, key=lambda mode: -mode["return"])
         return tuple(mode["program"] for mode in found)
 
-    def _members_of(self, setting: Setting, seed: int) -> list[Member]:
-        modes = self.modes_of(setting, seed)
-        # Of equals the first is taken: the machine with fewer modes.
-        has_first = self.plan.machine.alone and not self.plan.has_machines and len(modes) > 1
-        sets = [modes[:1], modes] if has_first else [modes]
-        return [Member(setting, one, seed, rate) for one in sets for rate in self.plan.rates]
-
     # Stage 3: transitions
 
-    def open_groups(self) -> list[Group]:
-        """The ensembles, new or as they were left: one for each grid size."""
+    def _make_ensembles(self) -> list[TransitionsRun]:
+        """Return the trainings of stage 3, one for each size of grid."""
         sizes: dict[tuple[int, int], list[Member]] = {}
-        for setting in self.plan.settings if self.plan.has_network else ():
-            for seed in self.plan.seeds:
-                size = setting.height, setting.width
-                sizes.setdefault(size, []).extend(self._members_of(setting, seed))
-        groups = []
-        for (height, width), members in sizes.items():
-            training = Training(members, self.plan.machine, self.device)
-            path = self.path / f"ensemble{height}x{width}.safetensors"
-            group = Group(training, path, [[] for _ in members])
-            group.restore()
-            groups.append(group)
-        return groups
+        for setting, seed in self.plan.pairs:
+            size = setting.height, setting.width
+            sizes.setdefault(size, []).extend(self._members_of(setting, seed))
+        ensembles = []
+        for number, members in enumerate(sizes.values(), 1):
+            count = f" {number}/{len(sizes)}" if len(sizes) > 1 else ""
+            training = Training(members, self.plan.learning, self._device)
+            ensembles.append(TransitionsRun(training, self.folder, TRANSITIONS_STAGE + count))
+        return ensembles
 
-    def write_metrics(self, groups: list[Group]) -> None:
-        """A line for each validation, in the folder of its machine."""
-        for setting in self.plan.settings:
-            for seed in self.plan.seeds:
-                lines = [
-                    json.dumps({**_about(member), **record}, sort_keys=True)
-                    for group in groups
-                    for member, own in zip(group.training.members, group.records, strict=True)
-                    if (member.setting.task.name, member.seed) == (setting.task.name, seed)
-                    for record in own
-                ]
-                folder = self.folder_of(setting, seed)
-                folder.mkdir(parents=True, exist_ok=True)
-                write_text(folder / METRICS_FILE, "".join(line + "\n" for line in lines))
+    def _members_of(self, setting: Setting, seed: int) -> list[Member]:
+        modes = self._modes_of(setting, seed)
+        # Of equals the first is taken: the machine with fewer modes.
+        has_first = self.plan.learning.alone and not self.plan.has_machines and len(modes) > 1
+        sets = [modes[:1], modes] if has_first else [modes]
+        rates = self.plan.learning_rates
+        return [Member(setting, one, seed, rate) for one in sets for rate in rates]
 
     # Stage 4: evaluation
 
-    def finish(self, groups: list[Group], show: Callable[[str], None]) -> dict[str, Any]:
-        """Evaluate the best machine of every task and seed; write everything; sum up."""
-        self.write_metrics(groups)
-        rows = []
-        for setting in self.plan.settings:
-            for seed in self.plan.seeds:
-                show(f"{setting.task.name}, seed {seed}")
-                rows.append(self._finish_one(groups, setting, seed))
-        summary = sum_up(rows)
-        write_text(self.path / SUMMARY_FILE, json.dumps(summary, indent=1) + "\n")
-        for group in groups:
-            group.path.unlink(missing_ok=True)
-        remove_drafts(self.path, SUMMARY_FILE)
-        return summary
-
-    def _finish_one(self, groups: list[Group], setting: Setting, seed: int) -> dict[str, Any]:
-        found = [self._learned(groups, setting, seed)] if groups else []
-        if evolved := self._evolved(setting, seed):
+    def finish_one(self, setting: Setting, seed: int) -> None:
+        """Choose the best machine of a task and seed by validation, evaluate and write it."""
+        evolved = self._evolved.get((setting.task.name, seed))
+        found = [self._learned(setting, seed)] if self._ensembles else []
+        if evolved is not None:
             about = {"pomp": __version__, "preset": self.plan.preset, "seed": seed}
             provenance = {**about, "modes": len(evolved.modes), "search": "text"}
             found = [replace(evolved, provenance=provenance), *found]
         scores = [validate(machine) if evolved else None for machine in found]
         best = max(range(len(found)), key=lambda one: (scores[one] or 0.0, -one))
         machine = found[best]
-        if evolved:
+        if evolved is not None:
             machine.provenance = {**machine.provenance, "validation": scores[best]}
-        score = machine.provenance["validation"]
-        result = evaluate(machine, seed=EVALUATION_SEED)
-        starts = draw_starts(result.setting, len(result.returns), EVALUATION_SEED)
-        self._write(self.folder_of(setting, seed), machine, result, starts)
         kind = {"transitions": machine.transition.kind, "sensors": machine.sensors}
-        about = {"task": setting.task.name, "seed": seed, "validation": score, **kind}
-        row = about | result.to_json()
-        return {name: value for name, value in row.items() if name != "returns"}
+        self.learned[setting.task.name, seed] = write_learned(
+            setting,
+            seed,
+            machine,
+            evaluate(machine, seed=EVALUATION_SEED),
+            {"validation": machine.provenance["validation"], **kind},
+            self._folder_of(setting, seed),
+        )
 
-    def _learned(self, groups: list[Group], setting: Setting, seed: int) -> ProgramMachine:
-        """The best machine with a network, by the validations of its training."""
+    def _learned(self, setting: Setting, seed: int) -> ProgramMachine:
+        """Return the best machine with a network, by the validations of its training."""
         found = [
-            (group.training.kept[index].score, -index, group, index)
-            for group in groups
-            for index, member in enumerate(group.training.members)
-            if (member.setting.task.name, member.seed) == (setting.task.name, seed)
+            (run.training.kept[index].score, -index, run.training, index)
+            for run in self._ensembles
+            for index, _ in run.members_of(setting.task.name, seed)
         ]
-        score, _, group, index = max(
+        score, _, training, index = max(
             found, key=lambda one: (one[0] is not None, one[0] or 0.0, one[1])
         )
-        training, search = group.training, "text" if self.plan.has_machines else "given"
+        member, search = training.members[index], "text" if self.plan.has_machines else "given"
         provenance = {
             "pomp": __version__,
             "preset": self.plan.preset,
             "seed": seed,
-            **_about(training.members[index]),
+            "learning_rate": member.learning_rate,
+            "modes": len(member.modes),
             "validation": score,
             "steps": training.update * training.config.ppo.rollout,
             "search": self.plan.searches[0].method if self.plan.searches else search,
         }
         return training.machine(index, provenance)
 
-    def _write(
-        self, folder: Path, machine: ProgramMachine, result: Evaluation, starts: Any
-    ) -> None:
-        machine.save(folder / MACHINE_FOLDER)
-        if isinstance(machine.transition, DecisionList):
-            write_machine(machine, folder / f"{machine.task.name}{SUFFIX}")
-        write_text(folder / "programs.txt", "".join(f"{mode}\n" for mode in machine.modes))
-        write_text(folder / "machine.txt", describe_machine(machine, result) + "\n")
-        write_text(folder / "machine.svg", draw_machine(machine, result))
-        write_text(folder / EVALUATION_FILE, json.dumps(result.to_json(), indent=1) + "\n")
-        save_animation(frames_of(machine, result, starts), folder / "episode.gif")
-        for own in (folder, folder / MACHINE_FOLDER):  # those of a process that was killed here
-            remove_drafts(own, *(path.name for path in own.iterdir()))
+    def remove_checkpoints(self) -> None:
+        """Remove the checkpoints of stage 3."""
+        for run in self._ensembles:
+            run.remove_checkpoint()
 
 
-def _about(member: Member) -> dict[str, Any]:
-    """What tells the members of a task and seed apart."""
-    return {"learning_rate": member.learning_rate, "modes": len(member.modes)}
+class Evaluations:
+    """Stage 4 as one work: a piece for each task and seed."""
+
+    stage, save_seconds = EVALUATION_STAGE, float("inf")
+
+    def __init__(self, run: TrainRun) -> None:
+        self._run = run
+
+    def _left(self) -> list[tuple[Setting, int]]:
+        pairs, learned = self._run.plan.pairs, self._run.learned
+        return [pair for pair in pairs if (pair[0].task.name, pair[1]) not in learned]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every machine is evaluated."""
+        return not self._left()
+
+    def open(self) -> None:
+        """Do nothing: what is evaluated is written."""
+
+    def advance(self, is_stopped: IsStopped) -> None:
+        """Evaluate one machine."""
+        self._run.finish_one(*self._left()[0])
+
+    def save(self) -> None:
+        """Do nothing: what is evaluated is written."""
+
+    def close(self) -> None:
+        """Do nothing: nothing goes on beside this."""
+
+    def finish(self) -> None:
+        """Do nothing: what is evaluated is written."""
+
+    def progress(self) -> Progress:
+        """Say how many machines are evaluated."""
+        left, total = self._left(), len(self._run.plan.pairs)
+        done = total - len(left)
+        return Progress(done, total, done / total, lambda: _names(left[:1]))
+
+
+def _names(pairs: list[tuple[Setting, int]]) -> str:
+    return ", ".join(f"{setting.task.name}, seed {seed}" for setting, seed in pairs)

@@ -1,0 +1,207 @@
+"""What runs return: the machines they learned, and what these are worth beside the paper's."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pomp.analysis.pictures import describe_machine, draw_machine, frames_of
+from pomp.core.errors import ConfigError
+from pomp.engine.starts import draw_starts
+from pomp.karel.render import save_animation
+from pomp.machine.evaluation import Evaluation
+from pomp.machine.policy import ProgramMachine
+from pomp.machine.text import SUFFIX, print_machine
+from pomp.machine.transitions import DecisionList
+from pomp.machine.zoo import load_machine
+from pomp.runs.folder import RunFolder
+from pomp.runs.published import published
+from pomp.tasks.catalog import is_shipped, source_of
+from pomp.tasks.task import Setting
+
+SUMMARY_FILE, EVALUATION_FILE, MACHINE_FOLDER = "summary.json", "evaluation.json", "machine"
+EVALUATION_SEED = 0
+_TEXT_FILE, _PICTURE_FILE = "machine.txt", "machine.svg"
+
+
+@dataclass(frozen=True)
+class LearnedMachine:
+    """A machine that a run has learned for a task and a seed.
+
+    Attributes:
+        setting: the task.
+        seed: of the run.
+        row: what it is worth, as in `evaluation.json`: mean, std, interval, validation, ...
+        folder: where its files are; without a path if the run was in memory.
+    """
+
+    setting: Setting
+    seed: int
+    row: dict[str, Any]
+    folder: RunFolder
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def mean(self) -> float:
+        """The mean return of its evaluation."""
+        return float(self.row["mean"])
+
+    @cached_property
+    def machine(self) -> ProgramMachine:
+        """The machine itself, read from its folder if it was learned earlier."""
+        if "machine" in self._kept:
+            machine: ProgramMachine = self._kept["machine"]
+            return machine
+        assert self.folder.path is not None
+        place = self.folder.path / MACHINE_FOLDER
+        file = self.folder.path / f"{self.setting.task.name}{SUFFIX}"
+        return load_machine(place if place.is_dir() else file, modules_of([self.setting]))
+
+    @cached_property
+    def text(self) -> str:
+        """Its modes, and what came after each of them how often."""
+        return self._text_of(_TEXT_FILE)
+
+    @cached_property
+    def picture(self) -> str:
+        """Its graph as SVG."""
+        return self._text_of(_PICTURE_FILE)
+
+    def _text_of(self, name: str) -> str:
+        if name in self._kept:
+            return str(self._kept[name])
+        assert self.folder.path is not None
+        return (self.folder.path / name).read_text()
+
+
+@dataclass(frozen=True)
+class LearningResult:
+    """What `pomp.evolve` and `pomp.train` return.
+
+    Attributes:
+        is_finished: whether the run came to its end; else it was stopped.
+        was_finished: whether an earlier run had come to its end, and this one did nothing.
+        learned: the machines found so far, task by task and seed by seed.
+        planned: how many machines there will be when the run is finished.
+        path: the run's folder; None: it was in memory.
+    """
+
+    is_finished: bool
+    was_finished: bool
+    learned: tuple[LearnedMachine, ...]
+    planned: int
+    path: Path | None
+
+    @property
+    def best(self) -> LearnedMachine:
+        """The best machine by validation, which its evaluation had no part in.
+
+        Raises:
+            ConfigError: the run was stopped before it found one.
+        """
+        if not self.learned:
+            raise ConfigError("the run was stopped before it found a machine; resume it")
+        return max(self.learned, key=lambda one: (one.row["validation"] or 0.0, -one.seed))
+
+    @property
+    def machine(self) -> ProgramMachine:
+        """The best machine by validation."""
+        return self.best.machine
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """Every task's mean, standard deviation over seeds and machines, as in `summary.json`."""
+        return sum_up(self.learned)
+
+    def _repr_html_(self) -> str:
+        """The best machine's picture and return, for a notebook."""
+        if not self.learned:
+            return "<div>stopped before a machine was found</div>"
+        best = self.best
+        worth = f"{best.setting.task.name}, seed {best.seed}: mean return {best.mean:.3f}"
+        return f"<div>{escape(worth)}<br>{best.picture}</div>"
+
+
+def write_learned(
+    setting: Setting,
+    seed: int,
+    machine: ProgramMachine,
+    found: Evaluation,
+    about: dict[str, Any],
+    folder: RunFolder,
+) -> LearnedMachine:
+    """Write a machine, its evaluation, its pictures and an episode into a folder.
+
+    Args:
+        setting: the task.
+        seed: of the run.
+        machine: what was learned.
+        found: its evaluation.
+        about: what else belongs to the evaluation: validation, search, ...
+        folder: where all of it goes.
+
+    Returns:
+        The machine with what it is worth.
+    """
+    told = {"task": setting.task.name, "seed": seed, **about, **found.to_json()}
+    row = {name: value for name, value in told.items() if name != "returns"}
+    kept = {
+        "machine": machine,
+        _TEXT_FILE: describe_machine(machine, found) + "\n",
+        _PICTURE_FILE: draw_machine(machine, found),
+    }
+    if folder.path is not None:
+        folder.make()
+        folder.within(MACHINE_FOLDER).make()
+        machine.save(folder.path / MACHINE_FOLDER)
+        if isinstance(machine.transition, DecisionList):
+            folder.write_text(f"{setting.task.name}{SUFFIX}", print_machine(machine))
+        folder.write_text("programs.txt", "".join(f"{mode}\n" for mode in machine.modes))
+        folder.write_text(_TEXT_FILE, kept[_TEXT_FILE])
+        folder.write_text(_PICTURE_FILE, kept[_PICTURE_FILE])
+        starts = draw_starts(found.setting, len(found.returns), EVALUATION_SEED)
+        save_animation(frames_of(machine, found, starts), folder.path / "episode.gif")
+        folder.write_text(EVALUATION_FILE, json.dumps(told, indent=1) + "\n")
+    return LearnedMachine(setting, seed, row, folder, kept)
+
+
+def read_learned(setting: Setting, seed: int, folder: RunFolder) -> LearnedMachine:
+    """Read what `write_learned` wrote."""
+    assert folder.path is not None
+    told = json.loads((folder.path / EVALUATION_FILE).read_text())
+    row = {name: value for name, value in told.items() if name != "returns"}
+    return LearnedMachine(setting, seed, row, folder)
+
+
+def sum_up(learned: Sequence[LearnedMachine]) -> dict[str, Any]:
+    """Return every task's mean and standard deviation over seeds, beside what the paper has."""
+    tasks: dict[str, list[LearnedMachine]] = {}
+    for one in learned:
+        tasks.setdefault(one.setting.task.name, []).append(one)
+    return {
+        "tasks": {
+            name: {
+                "mean": float(np.mean([one.mean for one in own])),
+                "std": float(np.std([one.mean for one in own])),
+                "seeds": len(own),
+                "ceiling": own[0].row["ceiling"],
+                "published": published("pomp", name) if is_shipped(own[0].setting.task) else None,
+                "machines": [one.row for one in own],
+            }
+            for name, own in tasks.items()
+        }
+    }
+
+
+def modules_of(settings: Sequence[Setting]) -> list[str]:
+    """Return the modules of the tasks that do not come with the package.
+
+    A run was given these by its caller, so the files in its own folder may name them.
+    """
+    sources = [source_of(one.task) for one in settings if not is_shipped(one.task)]
+    return [source.partition(":")[0] for source in sources]

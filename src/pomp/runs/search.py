@@ -1,0 +1,344 @@
+"""Stage 2 as a run: searches for modes, of many tasks and seeds, that advance together.
+
+The folder has `TASK/seedN/` for each search: `config.json`, `metrics.jsonl` with a line for each
+run, the paths of some runs, and `modes.json` when it is finished. `state.safetensors` is the
+checkpoint of everything in progress.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pomp.core.configs import to_json
+from pomp.core.cuda import check_device
+from pomp.core.errors import ConfigError, DataFileError
+from pomp.embedding.weights import find_weights
+from pomp.modes.batch import ActiveRun, Batch
+from pomp.modes.cem import Arrays
+from pomp.modes.jobs import Job, RunKey, RunRecord
+from pomp.modes.methods import SEVERAL, configure
+from pomp.runs.asked import Seeds, TaskLike, read_seeds, read_settings
+from pomp.runs.folder import CONFIG_FILE, METRICS_FILE, STATE_FILE, RunFolder, describe_task, name_of
+from pomp.runs.work import SAVE_SECONDS, IsStopped, OnEvent, Progress, Watch, drive
+
+MODES_FILE, TRACE_FILE = "modes.json", "trajectory.safetensors"
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What `pomp.search` returns.
+
+    Attributes:
+        is_finished: whether the search came to its end; else it was stopped.
+        was_finished: whether an earlier run had come to its end, and this one did nothing.
+        searches: for each finished task and seed what its `modes.json` holds.
+        done: runs that have ended.
+        total: runs in all.
+        path: the search's folder; None: it was in memory.
+    """
+
+    is_finished: bool
+    was_finished: bool
+    searches: tuple[dict[str, Any], ...]
+    done: int
+    total: int
+    path: Path | None
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The programs of the first task and seed."""
+        if not self.searches:
+            raise ConfigError("the search was stopped before it found modes; resume it")
+        return tuple(mode["program"] for mode in self.searches[0]["modes"])
+
+
+def search(
+    tasks: TaskLike | Sequence[TaskLike],
+    *,
+    method: str = "pomp",
+    preset: str = "paper",
+    modes: int | None = None,
+    seeds: Seeds = 0,
+    settings: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    out: str | Path | None = None,
+    resume: bool = False,
+    on_event: OnEvent | None = None,
+) -> SearchResult:
+    """Search programs that are modes of machines: stage 2 of the paper, or a method beside it.
+
+    Args:
+        tasks: one or more tasks: names, `module:NAME`, tasks, or tasks that are configured.
+        method: what searches, as listed by `pomp search --help`.
+        preset: whose settings: paper, code or best.
+        modes: how many modes, for methods that find several; None: as many as the paper has.
+        seeds: one seed or several; every task is searched with each.
+        settings: settings to change, as `{"proposer.sigma": 0.25}`.
+        device: cpu or cuda.
+        out: the search's folder; None: the search is in memory.
+        resume: go on with the search in the folder.
+        on_event: told of progress; if it returns True, the search is saved and stops.
+
+    Raises:
+        ConfigError: something asked for does not fit, or the folder was begun otherwise.
+        OutputError: the folder exists, or cannot be written.
+    """
+    changes = dict(settings or {})
+    if modes is not None:
+        if method not in SEVERAL:
+            raise ConfigError(f"{method} finds one program; leave out the number of modes")
+        changes["mode.modes"] = modes
+    chosen = read_settings(tasks)
+    configs = [configure(method, preset, setting, changes) for setting in chosen]
+    jobs = [
+        Job(setting, seed, config)
+        for setting, config in zip(chosen, configs, strict=True)
+        for seed in read_seeds(seeds)
+    ]
+    run = SearchRun(jobs, check_device(device), RunFolder(out))
+    if run.folder.open("search", run.describe, resume=resume) and run.is_written:
+        return run.result(was_finished=True)
+    drive(run, Watch(on_event))
+    return run.result()
+
+
+class SearchRun:
+    """Searches of many tasks and seeds, as one work.
+
+    Attributes:
+        jobs: the searches, in a fixed order.
+        folder: where they are kept.
+        stage: what the work is called in events.
+    """
+
+    save_seconds = SAVE_SECONDS
+
+    def __init__(
+        self, jobs: list[Job], device: str, folder: RunFolder, stage: str = "runs"
+    ) -> None:
+        self.jobs, self.device, self.folder, self.stage = jobs, device, folder, stage
+        self._batch: Batch | None = None
+        self._began = time.monotonic()
+
+    def describe(self) -> dict[str, Any]:
+        """Return the config that a resumed search must have, too."""
+        searches = {"/".join(_name_of(job)): _describe(job) for job in self.jobs}
+        names = {job.config.embedding for job in self.jobs}
+        weights = {name: _digest(find_weights(name)) for name in sorted(names)}
+        return {"device": self.device, "weights": weights, "searches": searches}
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the search was finished by an earlier run."""
+        folders = [self._folder_of(job) for job in self.jobs]
+        return not self.folder.has(STATE_FILE) and all(one.has(MODES_FILE) for one in folders)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all modes are found."""
+        return self._batch is not None and self._batch.is_finished
+
+    def _folder_of(self, job: Job) -> RunFolder:
+        return self.folder.within(*_name_of(job))
+
+    def open(self) -> None:
+        """Load the embedding, and take up the checkpoint if there is one.
+
+        Raises:
+            DataFileError: the checkpoint is damaged.
+        """
+        batch = self._batch = Batch(self.jobs, device=self.device)
+        self.folder.make()
+        for job in self.jobs if self.folder.path is not None else ():
+            folder, config = self._folder_of(job), {"seed": job.seed, **_describe(job)}
+            folder.make()
+            folder.write_text(CONFIG_FILE, json.dumps(config, indent=2))
+        self.folder.restore(lambda arrays, values: _restore(batch, arrays, values))
+        for job in self.jobs:
+            self._write_metrics(job)
+        self._began = time.monotonic()
+
+    def advance(self, is_stopped: IsStopped) -> None:
+        """Advance every run in progress by one iteration."""
+        assert self._batch is not None
+        for ended in self._batch.step():
+            self._write(ended)
+
+    def save(self) -> None:
+        """Write a checkpoint; the one before survives if this fails."""
+        if self._batch is not None and self.folder.path is not None:
+            self.folder.write_arrays(STATE_FILE, *_state_of(self._batch))
+
+    def close(self) -> None:
+        """Do nothing: nothing goes on beside this."""
+
+    def finish(self) -> None:
+        """Remove the checkpoint: all results are written."""
+        self.folder.remove(STATE_FILE)
+
+    def progress(self) -> Progress:
+        """Say how many runs have ended."""
+        assert self._batch is not None
+        done, total = self._counts()
+        return Progress(done, total, self._batch.share_done(), self._tell)
+
+    def _counts(self) -> tuple[int, int]:
+        return sum(len(job.records) for job in self.jobs), sum(job.total_runs for job in self.jobs)
+
+    def _tell(self) -> str:
+        assert self._batch is not None
+        rate = self._batch.proposed / max(time.monotonic() - self._began, 1e-9)
+        speed, best = f"{rate:,.0f} programs/s", self._batch.best()
+        if best is None:
+            return speed
+        task, mode, score, text = best
+        return f"{speed}, {task} mode {mode + 1}: {score:.3f} {text}"
+
+    def found(self, job: Job) -> dict[str, Any]:
+        """Return what the `modes.json` of a finished job holds."""
+        if job.is_finished:
+            return job.result()
+        folder = self._folder_of(job).path
+        assert folder is not None
+        return read_modes(folder)
+
+    def result(self, *, was_finished: bool = False) -> SearchResult:
+        """Return what was found so far."""
+        is_finished = was_finished or self.is_finished
+        ended = self.jobs if is_finished else [job for job in self.jobs if job.is_finished]
+        done, total = self._counts()
+        searches = tuple(self.found(job) for job in ended)
+        return SearchResult(
+            is_finished, was_finished, searches, done, total, self.folder.path
+        )
+
+    def _write(self, ended: ActiveRun) -> None:
+        """Write down a run that has ended, and its job's modes if that was the last one."""
+        job, folder = ended.job, self._folder_of(ended.job)
+        self._write_metrics(job)
+        if ended.trace:
+            traces = {f"run{key.run}": trace for key, trace in sorted(job.traces.items())}
+            folder.write_arrays(TRACE_FILE, traces, {"task": job.setting.task.name})
+        if job.is_finished:
+            folder.write_text(MODES_FILE, _in_lines(job.result()))
+
+    def _write_metrics(self, job: Job) -> None:
+        """Write all finished runs in order, whichever of them ended first."""
+        lines = "".join(json.dumps(record.to_json()) + "\n" for record in job.records)
+        self._folder_of(job).write_text(METRICS_FILE, lines)
+
+
+def _name_of(job: Job) -> tuple[str, str]:
+    return name_of(job.setting, job.seed)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _in_lines(result: dict[str, Any]) -> str:
+    """JSON with a line for each mode: latents are long."""
+    modes = ",\n  ".join(json.dumps(mode) for mode in result["modes"])
+    head = json.dumps({name: value for name, value in result.items() if name != "modes"})
+    return f'{head[:-1]}, "modes": [\n  {modes}\n]}}\n'
+
+
+def _describe(job: Job) -> dict[str, Any]:
+    return {**describe_task(job.setting), **to_json(job.config)}
+
+
+def read_modes(path: Path) -> dict[str, Any]:
+    """The modes.json of a finished job.
+
+    Raises:
+        DataFileError: it is missing or damaged.
+    """
+    try:
+        found = json.loads((path / MODES_FILE if path.is_dir() else path).read_text())
+        if not {"task", "method", "seed", "modes"} <= set(found) or not found["modes"]:
+            raise ValueError
+    except FileNotFoundError as error:
+        raise DataFileError(f"'{path}' is not finished; go on with --resume first") from error
+    except (OSError, ValueError, TypeError) as error:
+        raise DataFileError(f"'{path}' holds no readable {MODES_FILE} of a search") from error
+    return dict(found)
+
+
+def read_records(folder: Path) -> list[RunRecord]:
+    """The finished runs of a job, up to the first line that is damaged or cut short."""
+    path, records = folder / METRICS_FILE, list[RunRecord]()
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
+        try:
+            records.append(RunRecord.from_json(json.loads(line)))
+        except (ValueError, KeyError, TypeError):
+            break
+    return records
+
+
+def find_jobs(path: Path) -> list[Path]:
+    """The folders of a search's jobs, in order.
+
+    Raises:
+        DataFileError: there are none.
+    """
+    found = sorted(file.parent for file in path.glob(f"*/seed*/{CONFIG_FILE}"))
+    if not found:
+        raise DataFileError(f"'{path}' holds no search; expected folders TASK/seedN in it")
+    return found
+
+
+def _state_of(batch: Batch) -> tuple[Arrays, dict[str, Any]]:
+    arrays: Arrays = {}
+    jobs, runs = [], []
+    for number, job in enumerate(batch.jobs):
+        jobs.append([record.to_json() for record in job.records])
+        if job.vectors:
+            arrays[f"job{number}.vectors"] = np.stack(job.vectors)
+            arrays[f"job{number}.latents"] = np.stack(job.latents)
+        for key, trace in job.traces.items():
+            arrays[f"job{number}.trace{key.run}"] = trace
+    for number, one in enumerate(batch.active):
+        kept, values = one.run.to_arrays()
+        arrays |= {f"run{number}.{name}": array for name, array in kept.items()}
+        if one.trace:
+            arrays[f"run{number}.trace"] = np.stack(one.trace)
+        spent = {name: getattr(one, name) for name in _SPENT}
+        place = {"job": batch.jobs.index(one.job), "mode": one.key.mode, "run": one.key.run}
+        runs.append({**place, "values": values, "spent": spent})
+    return arrays, {"jobs": jobs, "runs": runs}
+
+
+_SPENT = ("candidates", "executions", "actions", "value", "curve")
+
+
+def _restore(batch: Batch, arrays: Arrays, header: dict[str, Any]) -> None:
+    for number, (job, lines) in enumerate(zip(batch.jobs, header["jobs"], strict=True)):
+        none = np.empty((0, 1), np.float32)
+        vectors = arrays.get(f"job{number}.vectors", none)
+        latents = arrays.get(f"job{number}.latents", none)
+        for line, vector, latent in zip(lines, vectors, latents, strict=True):
+            job.finish(RunRecord.from_json(line), vector, latent)
+        for run in range(len(lines)):
+            if f"job{number}.trace{run}" in arrays:
+                job.traces[RunKey(0, run)] = arrays[f"job{number}.trace{run}"]
+    for number, line in enumerate(header["runs"]):
+        job, key = batch.jobs[line["job"]], RunKey(line["mode"], line["run"])
+        job.mark_started(key)
+        one = batch.make_run(job, key)
+        own = {
+            name.partition(".")[2]: array
+            for name, array in arrays.items()
+            if name.partition(".")[0] == f"run{number}"
+        }
+        one.run.restore(own, line["values"])
+        one.trace = list(own.get("trace", ()))
+        for name in _SPENT:
+            setattr(one, name, line["spent"][name])
+        one.curve = [(int(a), int(b), float(c)) for a, b, c in one.curve]
+        batch.active.append(one)

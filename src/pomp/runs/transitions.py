@@ -1,0 +1,102 @@
+"""Stage 3 as a run: the transitions of an ensemble of machines, learned together."""
+
+import time
+from typing import Any
+
+from numpy.typing import NDArray
+
+from pomp.learning.training import Member, Training
+from pomp.runs.folder import METRICS_FILE, RunFolder, name_of
+from pomp.runs.work import SAVE_SECONDS, IsStopped, Progress
+
+
+class TransitionsRun:
+    """The members of one grid size in training, as one work.
+
+    Attributes:
+        training: the ensemble.
+        records: for every member a record of each validation.
+        stage: what the work is called in events.
+    """
+
+    save_seconds = SAVE_SECONDS
+
+    def __init__(self, training: Training, folder: RunFolder, stage: str) -> None:
+        self.training, self.stage = training, stage
+        height, width = training.shape.height, training.shape.width
+        self._folder, self._file = folder, f"ensemble{height}x{width}.safetensors"
+        self.records: list[list[dict[str, Any]]] = [[] for _ in training.members]
+        self._began, self._before = time.monotonic(), 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all members are trained."""
+        return self.training.is_finished
+
+    def open(self) -> None:
+        """Take up the checkpoint if there is one.
+
+        Raises:
+            DataFileError: the checkpoint is damaged.
+        """
+        self._folder.restore(self._take, self._file)
+        self._began, self._before = time.monotonic(), self.training.update
+
+    def _take(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Go on from a checkpoint's arrays, each of its own shape `[...]`, and values."""
+        self.training.restore(arrays, values)
+        self.records = [list(own) for own in values["records"]]
+
+    def advance(self, is_stopped: IsStopped) -> None:
+        """Play a rollout with every member, and learn from it."""
+        for own, record in zip(self.records, self.training.step() or (), strict=False):
+            own.append(record)
+
+    def save(self) -> None:
+        """Write a checkpoint, and a line for each validation in the folder of its machine."""
+        if self._folder.path is None:
+            return
+        arrays, values = self.training.to_arrays()
+        self._folder.write_arrays(self._file, arrays, {**values, "records": self.records})
+        lines: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for member, own in zip(self.training.members, self.records, strict=True):
+            about = {"learning_rate": member.learning_rate, "modes": len(member.modes)}
+            place = name_of(member.setting, member.seed)
+            lines.setdefault(place, []).extend({**about, **record} for record in own)
+        for place, records in lines.items():
+            folder = self._folder.within(*place)
+            folder.make()
+            folder.write_lines(METRICS_FILE, records)
+
+    def close(self) -> None:
+        """Do nothing: nothing goes on beside this."""
+
+    def finish(self) -> None:
+        """Do nothing: machines are chosen when those of all ensembles are there."""
+
+    def remove_checkpoint(self) -> None:
+        """Remove the checkpoint of a training whose machines are all written."""
+        self._folder.remove(self._file)
+
+    def progress(self) -> Progress:
+        """Say how many members are trained."""
+        training = self.training
+        finished = sum(when is not None for when in training.finished_at)
+        share = training.update / training.config.ppo.updates
+        return Progress(finished, len(training.members), share, self._tell)
+
+    def _tell(self) -> str:
+        training = self.training
+        steps = (training.update - self._before) * training.config.ppo.rollout
+        rate = steps * len(training.members) / max(time.monotonic() - self._began, 1e-9)
+        scores = [kept.score for kept in training.kept if kept.score is not None]
+        best = f", best validation {max(scores):.3f}" if scores else ""
+        return f"{rate:,.0f} steps/s{best}"
+
+    def members_of(self, task: str, seed: int) -> list[tuple[int, Member]]:
+        """Return the members for a task and a seed, with their numbers in the ensemble."""
+        return [
+            (number, member)
+            for number, member in enumerate(self.training.members)
+            if (member.setting.task.name, member.seed) == (task, seed)
+        ]
