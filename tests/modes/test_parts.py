@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from pomp.runs.search_folder import SearchFolder
 
 import pomp
 from pomp.cli.inputs import parse_seeds
@@ -21,7 +22,6 @@ from pomp.modes.memo import Memo
 from pomp.modes.methods import METHODS, configure
 from pomp.runs.published import published
 from pomp.runs.report import evaluate_programs, report
-from pomp.runs.search_folder import SearchFolder
 from pomp.runs.survey import read_curves, read_paths
 from pomp.tasks.catalog import TASKS, find_task
 from starting import Starts

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from pomp.runs.search_folder import STATE_FILE, SearchFolder, read_modes
 
 from pomp.cli.main import main
 from pomp.core.errors import ConfigError
@@ -17,7 +18,6 @@ from pomp.modes.batch import Batch
 from pomp.modes.jobs import Job
 from pomp.modes.methods import METHODS, configure
 from pomp.modes.scoring import Scorer
-from pomp.runs.search_folder import STATE_FILE, SearchFolder, read_modes
 from pomp.tasks.catalog import find_task
 from processes import PATIENCE, run_until
 

@@ -10,7 +10,7 @@ from tyro.conf import OmitSubcommandPrefixes, Positional, arg, subcommand
 
 from pomp.cli.inputs import check_output, check_seed
 from pomp.cli.progress import ProgressLine
-from pomp.cli.stopping import check_minutes, stopping
+from pomp.cli.stopping import check_minutes, showing
 from pomp.core.errors import ConfigError
 from pomp.embedding.config import BEST, PAPER, DatasetConfig, Recipe
 
@@ -81,47 +81,23 @@ class EmbeddingTrain:
 
     def run(self) -> int:
         """Train, then measure the best weights on the test split."""
-        import torch
-
-        from pomp.core.cuda import check_device
-        from pomp.embedding.checkpoint import finished_card
-        from pomp.embedding.train import Trainer, check_fit, describe_run
-        from pomp.runs.folder import check_config, check_new
-
         check_minutes(self.minutes)
-        check_device(self.device)
-        folder, training = Path(self.out), self.recipe.training
-        given = self._load()
-        data = given.config if given else self.recipe.dataset
-        if self.resume:
-            check_config(folder, describe_run(training, data))
-            if card := finished_card(folder):
-                return self._report(folder, card, "was finished before")
-        else:
-            check_new(folder)
-        check_fit(training, data)
-        trainer = Trainer(training, given or _make(data), folder, torch.device(self.device))
-        if self.resume:
-            trainer.resume()
-        else:
-            trainer.begin()
-        log = _tensorboard(folder) if self.tensorboard else lambda metrics: None
-        progress = ProgressLine("training", training.epochs)
-        with stopping(self.minutes) as stop:
-            try:
-                is_done = trainer.run(
-                    stop, lambda at: progress.share(at.epoch, at.done, lambda: at.line), log
-                )
-            finally:
-                progress.close()
+        from pomp.runs.embedding import EmbeddingRun
+
+        run = EmbeddingRun(
+            self.recipe.training, self._load() or self.recipe.dataset, self.out, self.device
+        )
+        if self.tensorboard:
+            run.on_epoch = _tensorboard(Path(self.out))
+        with showing(self.minutes) as (shown, stop):
+            is_done = run.run(_provenance(self.device), resume=self.resume, on_event=shown)
         if not is_done:
-            return self._stopped(trainer.position.epoch, was_asked=stop.was_asked)
-        progress = ProgressLine("testing", data.test)
-        try:
-            card = trainer.finish(_provenance(self.device), lambda n: progress.step(parts=n))
-        finally:
-            progress.close()
-        return self._report(folder, card, "finished")
+            return self._stopped(was_asked=stop.was_asked)
+        card = run.card()
+        assert card is not None
+        return self._report(
+            Path(self.out), card, "was finished before" if was_finished else "finished"
+        )
 
     def _load(self) -> Any:
         """The dataset of --data, if there is one."""
@@ -134,8 +110,11 @@ class EmbeddingTrain:
             raise ConfigError("--data and --dataset.* contradict each other; give one of them")
         return dataset
 
-    def _stopped(self, epoch: int, *, was_asked: bool) -> int:
+    def _stopped(self, *, was_asked: bool) -> int:
         """A training that is not finished: 130 after Ctrl-C, 0 after --minutes."""
+        from pomp.runs.embedding import read_epochs
+
+        epoch = len(read_epochs(Path(self.out)))
         if self.json:
             print(json.dumps({"finished": False, "epoch": epoch}))
         else:
@@ -283,9 +262,11 @@ def _tensorboard(folder: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise ConfigError(f"--tensorboard needs 'pip install tensorboard' ({error})") from error
-    writer = SummaryWriter(str(folder / "tensorboard"))
+    writers: list[Any] = []  # made when the run's folder is there
 
     def log(metrics: dict[str, Any]) -> None:
+        writer = writers[0] if writers else SummaryWriter(str(folder / "tensorboard"))
+        writers[:] = [writer]
         flat = {key: value for key, value in metrics.items() if not isinstance(value, dict)}
         for split in ("train", "validation"):
             flat |= {f"{split}/{key}": value for key, value in metrics[split].items()}

@@ -88,11 +88,11 @@ class PlotEmbedding:
         return figure
 
     def _curves(self) -> Any:
-        from pomp.embedding.checkpoint import read_metrics
+        from pomp.runs.embedding import read_epochs
 
         if not self.source:
             raise ConfigError("curves need a training's folder: pomp plot embedding curves DIR")
-        metrics = read_metrics(Path(self.source))
+        metrics = read_epochs(Path(self.source))
         if not metrics:
             raise DataFileError(f"'{self.source}' holds no metrics.jsonl of a finished epoch")
         figure, (left, right) = _figure(2)

@@ -36,7 +36,7 @@ class Report:
         if not self.folders:
             raise ConfigError("name the folder of a search")
         folders = [Path(folder) for folder in self.folders]
-        found = report(folders, self.starts or EVALUATION_STARTS)
+        found = report(folders, self.starts or EVALUATION_STARTS, self.allow)
         if path:
             from pomp.core.storage import write_text
 

@@ -1,13 +1,12 @@
-"""The training loop: resumable at every step, to the identical result.
+"""Training an embedding, step by step; it can go on from any step to the identical result.
 
 A checkpoint is the weights, the two optimisers and a position: what a step draws depends on its
-position alone.
+position alone. `pomp.runs.embedding` keeps it in a folder.
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,26 +18,19 @@ from pomp.core.configs import to_json
 from pomp.core.errors import ConfigError
 from pomp.core.graphs import exact, prepare
 from pomp.embedding.batches import DataOnDevice, ProgramBatch, grammar_states
-from pomp.embedding.checkpoint import (
-    WEIGHTS_FILE,
-    add_metrics,
-    cut_metrics,
-    load_state,
-    save_state,
-)
+from pomp.embedding.checkpoint import arrays_of, put_arrays
 from pomp.embedding.config import MAX_GENERATED, DatasetConfig, TrainingConfig
 from pomp.embedding.dataset import Dataset
 from pomp.embedding.decoder import DEF
 from pomp.embedding.draws import Draws, For
 from pomp.embedding.evaluate import compare_tokens, evaluate_embedding
 from pomp.embedding.losses import normalise
+from pomp.embedding.model import EmbeddingModel
 from pomp.embedding.objective import behaviour_rewards, show_originals
 from pomp.embedding.space import Embedding, make_decoder
 from pomp.embedding.steps import TERMS, Steps
-from pomp.embedding.weights import load_weights, save_weights
-from pomp.runs.folder import begin_run, check_config
+from pomp.embedding.weights import Trained
 
-SAVE_SECONDS = 60.0  # at least so often; and after every epoch
 _SUPERVISED, _REINFORCE = range(2)  # phases of an epoch
 _VALIDATED_AT_ONCE = 500
 _STEP_DECAY, _DECAY_EPOCHS = 0.95, 10
@@ -60,77 +52,66 @@ class Position:
     """Wall-clock so far."""
 
 
-@dataclass(frozen=True)
-class Standing:
-    """What a caller may show after every step."""
-
-    epoch: int
-    done: float
-    """Share of the whole training."""
-    line: str
-    """The latest epoch's metrics."""
-
-
 class _StoppedError(Exception):
     """The caller wants to stop; what was begun is done again when the training goes on."""
 
 
+Keep = Callable[[EmbeddingModel, dict[str, Any]], None]
+"""Told the weights with the lowest validation loss so far, and the metrics of their epoch."""
+
+
 class Trainer:
-    """Trains one model into one folder."""
+    """Trains one model.
+
+    Attributes:
+        model: the networks in training.
+        position: what comes next.
+        records: the metrics of every finished epoch.
+    """
 
     def __init__(
-        self, config: TrainingConfig, dataset: Dataset, folder: Path, device: torch.device
+        self, config: TrainingConfig, dataset: Dataset, device: torch.device, keep: Keep
     ) -> None:
         check_fit(config, dataset.config)
         prepare(device)
-        self.config, self.dataset, self.folder, self.device = config, dataset, folder, device
+        self.config, self.dataset, self.device, self._keep = config, dataset, device, keep
         self.steps = Steps(config, device)
         self.model = self.steps.model
         self.decoder = make_decoder(self.model)
         self.train = DataOnDevice(dataset.split("train"), device)
         self.validation = DataOnDevice(dataset.split("validation"), device)
         self.position = Position()
+        self.records: list[dict[str, Any]] = []
         self.sums = torch.zeros(len(TERMS), device=device)
         self.reward_sum = 0.0
         self.judged: dict[str, Any] = {}
         self._draws = Draws(config.seed, device)
         self._stop: Callable[[], bool] = lambda: False
-        self._started = self._saved = time.monotonic()
+        self._started = time.monotonic()
 
-    # One step at a time.
+    @property
+    def is_finished(self) -> bool:
+        """Whether all epochs are over."""
+        return self.position.epoch >= self.config.epochs
 
-    def run(
-        self,
-        stop: Callable[[], bool],
-        show: Callable[[Standing], None],
-        log: Callable[[dict[str, Any]], None] = lambda metrics: None,
-    ) -> bool:
-        """Train until the end or until told to stop; returns whether it is finished.
+    @property
+    def share(self) -> float:
+        """How much of the training is done, from 0 to 1."""
+        return min(1.0, (self.position.epoch + self._share()) / self.config.epochs)
+
+    def step(self, is_stopped: Callable[[], bool]) -> bool:
+        """Do one step, unless it is told to stop; returns whether an epoch has ended.
 
         Args:
-            stop: asked before every step; if it says so, a checkpoint is written and that is it.
-            show: told after every step where the training is.
-            log: told the metrics of every finished epoch.
+            is_stopped: asked before the step, and now and then while it validates; what was begun
+                then is done again when the training goes on.
         """
-        line = ""
-        self._stop = stop
+        self._stop = is_stopped
         with exact(self.device):
-            while self.position.epoch < self.config.epochs:
-                try:
-                    metrics = self._step()
-                except _StoppedError:
-                    self.save()
-                    return False
-                if metrics:
-                    log(metrics)
-                    loss = metrics["validation"]["total"]
-                    accuracy = metrics["greedy_program_accuracy"]
-                    line = f"loss {loss:.4f}, programs right {accuracy:.1%}"
-                if time.monotonic() - self._saved > SAVE_SECONDS:
-                    self.save()
-                epoch = self.position.epoch
-                show(Standing(epoch, (epoch + self._share()) / self.config.epochs, line))
-        return True
+            try:
+                return self._step() is not None
+            except _StoppedError:
+                return False
 
     def _step(self) -> dict[str, Any] | None:
         """One step of the current phase, or the change to the next; a finished epoch's metrics."""
@@ -269,7 +250,7 @@ class Trainer:
         }
         if losses["total"] < at.best:
             self.position = replace(at, best=losses["total"], best_epoch=at.epoch)
-            save_weights(self.folder / WEIGHTS_FILE, self.model, {"metrics": self.judged})
+            self._keep(self.model, self.judged)
 
     def _finish_epoch(self) -> dict[str, Any]:
         at, updates = self.position, len(self.train) // self.config.reinforce.batch
@@ -278,80 +259,58 @@ class Trainer:
             metrics["reward"] = self.reward_sum / max(updates, 1)
             metrics["greedy_program_accuracy_after_reinforce"] = self._greedy_accuracy()
         metrics["seconds"] = round(at.seconds + time.monotonic() - self._started, 3)
-        add_metrics(self.folder, metrics)
+        self.records.append(metrics)
         self.sums.zero_()
         self.reward_sum, self.judged = 0.0, {}
         self.position = replace(at, epoch=at.epoch + 1, phase=_SUPERVISED, step=0)
-        self.save()
         return metrics
 
-    # The folder.
+    # Checkpoints.
 
-    def begin(self) -> None:
-        """Make the folder of a new run.
-
-        Raises:
-            OutputError: it exists, or cannot be made.
-        """
-        begin_run(self.folder, describe_run(self.config, self.dataset.config))
-
-    def save(self) -> None:
-        """Write a checkpoint; the one before survives if this fails."""
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return what a checkpoint needs: arrays, each of its own shape `[...]`, and values."""
         now = time.monotonic()
         self.position = replace(self.position, seconds=self.position.seconds + now - self._started)
-        self._started = self._saved = now
-        header = {
+        self._started = now
+        values = {
             "position": vars(self.position),
             "reward_sum": self.reward_sum,
             "judged": self.judged,
+            "records": self.records,
         }
-        save_state(self.folder, self.model, self.steps.optimizers, {"sums": self.sums}, header)
+        return arrays_of(self.model, self.steps.optimizers, {"sums": self.sums}), values
 
-    def resume(self) -> None:
-        """Go on from the folder's checkpoint, or from the beginning if there is none yet.
+    def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Go on where `to_arrays` was called; `arrays` have their own shapes `[...]`."""
+        others = put_arrays(arrays, self.model, self.steps.optimizers)
+        self.sums = others["sums"].to(self.device)
+        self.reward_sum = float(values["reward_sum"])
+        self.judged, self.records = dict(values["judged"]), list(values["records"])
+        self.position = Position(**values["position"])
 
-        Raises:
-            ConfigError: the run was begun with another config.
-            DataFileError: there is no run, or its files are damaged.
-        """
-        check_config(self.folder, describe_run(self.config, self.dataset.config))
-        if found := load_state(self.folder, self.model, self.steps.optimizers):
-            others, header = found
-            self.sums = others["sums"].to(self.device)
-            self.reward_sum = float(header["reward_sum"])
-            self.judged = dict(header["judged"])
-            self.position = Position(**header["position"])
-        cut_metrics(self.folder, self.position.epoch)
+    # The end.
 
-    def finish(
-        self, facts: dict[str, Any], report: Callable[[int], None] | None = None
+    def make_card(
+        self, best: Trained, facts: dict[str, Any], report: Callable[[int], None] | None = None
     ) -> dict[str, Any]:
-        """Measure the best weights on the test split and write their card; returns it.
+        """Measure the best weights on the test split and describe them.
 
         Args:
+            best: the weights that were kept last.
             facts: what the caller knows of commit and hardware.
             report: told how many test programs were imitated since it was last called.
         """
-        path = self.folder / WEIGHTS_FILE
-        trained = load_weights(path)
-        embedding = Embedding(trained.model, self.device.type)
+        embedding = Embedding(best.model, self.device.type)
         test = self.dataset.split("test")
-        card = {
+        return {
             "data": {**to_json(self.dataset.config), "draws": self.dataset.draws},
             "recipe": to_json(self.config),
             "epoch": self.position.best_epoch,
             "wall_seconds": round(self.position.seconds, 1),
-            "validation": trained.card["metrics"],
+            "validation": best.card["metrics"],
             "test": evaluate_embedding(embedding, test, report=report) if len(test) else {},
             **facts,
         }
-        save_weights(path, trained.model, card)
-        return card
-
-
-def describe_run(config: TrainingConfig, data: DatasetConfig) -> dict[str, Any]:
-    """What a run's folder says about it; a run is resumed only with the same."""
-    return {"training": to_json(config), "dataset": to_json(data)}
 
 
 def check_fit(config: TrainingConfig, data: DatasetConfig) -> None:

@@ -85,16 +85,13 @@ class Job:
         trajectories: `[T, Z]` float16 for some runs, the means of every few iterations, for a plot.
     """
 
-    def __init__(
-        self, setting: Setting, seed: int, config: SearchConfig, source: str | None = None
-    ) -> None:
+    def __init__(self, setting: Setting, seed: int, config: SearchConfig) -> None:
         """Plan a search.
 
         Args:
             setting: the task.
             seed: the seed of all its random streams.
             config: the settings, as `configure` returns them.
-            source: what `find_task` finds the task by, if not by its name.
         """
         if not isinstance(setting, Setting):
             kind = type(setting).__name__
@@ -102,7 +99,6 @@ class Job:
         if not isinstance(seed, int) or seed < 0:
             raise ConfigError(f"a seed is a whole number, not negative, got {seed!r}")
         self.setting, self.seed, self.config = setting, seed, config
-        self.source = source or setting.task.name
         self.records: list[RunRecord] = []
         self.vectors: list[NDArray[np.float32]] = []
         self.latents: list[NDArray[np.float32]] = []

@@ -293,9 +293,7 @@ class EvolveSeed:
             },
         }
         self._folder.write_lines(METRICS_FILE, self._records)
-        self.learned = write_learned(
-            self.setting, self.seed, machine, found, about, self._folder
-        )
+        self.learned = write_learned(self.setting, self.seed, machine, found, about, self._folder)
         self._folder.remove(STATE_FILE)
 
     def _choose(self) -> tuple[ProgramMachine, float]:

@@ -1,7 +1,7 @@
 """A finished search in numbers: what its programs return on starts it has never seen."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,16 @@ from pomp.modes.lists import ONE_EXECUTION
 from pomp.modes.methods import SEVERAL
 from pomp.runs.folder import read_config
 from pomp.runs.published import published
-from pomp.runs.search_folder import find_jobs, read_modes, read_records
-from pomp.tasks.catalog import find_task
+from pomp.runs.search import find_jobs, read_modes, read_records
+from pomp.tasks.catalog import find_task, is_shipped
 from pomp.tasks.task import Setting
 
 EVALUATION_STARTS = 32
 
 
-def report(folders: Sequence[Path], starts: int = EVALUATION_STARTS) -> dict[str, Any]:
+def report(
+    folders: Sequence[Path], starts: int = EVALUATION_STARTS, allow: Collection[str] = ()
+) -> dict[str, Any]:
     """Evaluate what the jobs of searches with one method have found.
 
     A job's `return` is that of its first mode, chosen on search states; `best_of_runs` is the
@@ -36,12 +38,14 @@ def report(folders: Sequence[Path], starts: int = EVALUATION_STARTS) -> dict[str
     Args:
         folders: of the searches.
         starts: evaluation starts.
+        allow: modules that the folders may name as the homes of their tasks.
 
     Raises:
         DataFileError: there is no finished search.
+        UntrustedModuleError: a task is in a module that is not allowed.
         ConfigError: the methods differ, or a job comes twice.
     """
-    found = [_evaluate(job, starts) for folder in folders for job in find_jobs(folder)]
+    found = [_evaluate(job, starts, allow) for folder in folders for job in find_jobs(folder)]
     methods = {job.pop("method") for job in found}
     if len(methods) != 1:
         raise ConfigError(f"searches of one method are reported at a time, got {sorted(methods)}")
@@ -59,7 +63,7 @@ def report(folders: Sequence[Path], starts: int = EVALUATION_STARTS) -> dict[str
             task: {
                 **_summary([job["return"] for job in jobs]),
                 "best_of_runs": _summary([job["best_of_runs"] for job in jobs]),
-                "published": None if method in SEVERAL else published(method, task),
+                "published": _published(method, task, jobs),
                 "jobs": jobs,
             }
             for task, jobs in sorted(tasks.items())
@@ -67,14 +71,20 @@ def report(folders: Sequence[Path], starts: int = EVALUATION_STARTS) -> dict[str
     }
 
 
+def _published(method: str, task: str, jobs: list[dict[str, Any]]) -> dict[str, float] | None:
+    """Return the paper's numbers, for a method that finds one program and a task of the paper."""
+    is_shipped = all(job.pop("is_shipped") for job in jobs)
+    return published(method, task) if is_shipped and method not in SEVERAL else None
+
+
 def _summary(values: list[float]) -> dict[str, float]:
     return {"mean": float(np.mean(values)), "std": float(np.std(values))}
 
 
-def _evaluate(folder: Path, starts: int) -> dict[str, Any]:
+def _evaluate(folder: Path, starts: int, allow: Collection[str]) -> dict[str, Any]:
     config, found, records = read_config(folder), read_modes(folder), read_records(folder)
     try:
-        setting = find_task(config["task"]).configure(config["variant"], config["options"])
+        setting = find_task(config["task"], allow).configure(config["variant"], config["options"])
         return _evaluate_job(setting, config["score"], found, records, starts)
     except (KeyError, ValueError, TypeError) as error:
         if isinstance(error, PompError):
@@ -101,6 +111,7 @@ def _evaluate_job(
         "task": found["task"],
         "method": found["method"],
         "seed": found["seed"],
+        "is_shipped": is_shipped(setting.task),
         "return": returns[0],
         "best_of_runs": max(returns[len(texts) :]),
         "search_return": found["modes"][0]["return"],

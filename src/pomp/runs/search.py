@@ -24,10 +24,17 @@ from pomp.modes.cem import Arrays
 from pomp.modes.jobs import Job, RunKey, RunRecord
 from pomp.modes.methods import SEVERAL, configure
 from pomp.runs.asked import Seeds, TaskLike, read_seeds, read_settings
-from pomp.runs.folder import CONFIG_FILE, METRICS_FILE, STATE_FILE, RunFolder, describe_task, name_of
+from pomp.runs.folder import (
+    CONFIG_FILE,
+    METRICS_FILE,
+    STATE_FILE,
+    RunFolder,
+    describe_task,
+    name_of,
+)
 from pomp.runs.work import SAVE_SECONDS, IsStopped, OnEvent, Progress, Watch, drive
 
-MODES_FILE, TRACE_FILE = "modes.json", "trajectory.safetensors"
+MODES_FILE, TRAJECTORY_FILE = "modes.json", "trajectory.safetensors"
 
 
 @dataclass(frozen=True)
@@ -186,7 +193,7 @@ class SearchRun:
         """Say how many runs have ended."""
         assert self._batch is not None
         done, total = self._counts()
-        return Progress(done, total, self._batch.share_done(), self._tell)
+        return Progress(done, total, self._batch.progress(), self._tell)
 
     def _counts(self) -> tuple[int, int]:
         return sum(len(job.records) for job in self.jobs), sum(job.total_runs for job in self.jobs)
@@ -214,17 +221,15 @@ class SearchRun:
         ended = self.jobs if is_finished else [job for job in self.jobs if job.is_finished]
         done, total = self._counts()
         searches = tuple(self.found(job) for job in ended)
-        return SearchResult(
-            is_finished, was_finished, searches, done, total, self.folder.path
-        )
+        return SearchResult(is_finished, was_finished, searches, done, total, self.folder.path)
 
     def _write(self, ended: ActiveRun) -> None:
         """Write down a run that has ended, and its job's modes if that was the last one."""
         job, folder = ended.job, self._folder_of(ended.job)
         self._write_metrics(job)
-        if ended.trace:
-            traces = {f"run{key.run}": trace for key, trace in sorted(job.traces.items())}
-            folder.write_arrays(TRACE_FILE, traces, {"task": job.setting.task.name})
+        if ended.trajectory:
+            paths = {f"run{key.run}": path for key, path in sorted(job.trajectories.items())}
+            folder.write_arrays(TRAJECTORY_FILE, paths, {"task": job.setting.task.name})
         if job.is_finished:
             folder.write_text(MODES_FILE, _in_lines(job.result()))
 
@@ -301,20 +306,20 @@ def _state_of(batch: Batch) -> tuple[Arrays, dict[str, Any]]:
         if job.vectors:
             arrays[f"job{number}.vectors"] = np.stack(job.vectors)
             arrays[f"job{number}.latents"] = np.stack(job.latents)
-        for key, trace in job.traces.items():
-            arrays[f"job{number}.trace{key.run}"] = trace
+        for key, path in job.trajectories.items():
+            arrays[f"job{number}.trajectory{key.run}"] = path
     for number, one in enumerate(batch.active):
         kept, values = one.run.to_arrays()
         arrays |= {f"run{number}.{name}": array for name, array in kept.items()}
-        if one.trace:
-            arrays[f"run{number}.trace"] = np.stack(one.trace)
-        spent = {name: getattr(one, name) for name in _SPENT}
+        if one.trajectory:
+            arrays[f"run{number}.trajectory"] = np.stack(one.trajectory)
+        results = {name: getattr(one, name) for name in _RESULTS}
         place = {"job": batch.jobs.index(one.job), "mode": one.key.mode, "run": one.key.run}
-        runs.append({**place, "values": values, "spent": spent})
+        runs.append({**place, "values": values, "results": results})
     return arrays, {"jobs": jobs, "runs": runs}
 
 
-_SPENT = ("candidates", "executions", "actions", "value", "curve")
+_RESULTS = ("candidates", "executions", "actions", "best_return", "curve")
 
 
 def _restore(batch: Batch, arrays: Arrays, header: dict[str, Any]) -> None:
@@ -325,8 +330,8 @@ def _restore(batch: Batch, arrays: Arrays, header: dict[str, Any]) -> None:
         for line, vector, latent in zip(lines, vectors, latents, strict=True):
             job.finish(RunRecord.from_json(line), vector, latent)
         for run in range(len(lines)):
-            if f"job{number}.trace{run}" in arrays:
-                job.traces[RunKey(0, run)] = arrays[f"job{number}.trace{run}"]
+            if f"job{number}.trajectory{run}" in arrays:
+                job.trajectories[RunKey(0, run)] = arrays[f"job{number}.trajectory{run}"]
     for number, line in enumerate(header["runs"]):
         job, key = batch.jobs[line["job"]], RunKey(line["mode"], line["run"])
         job.mark_started(key)
@@ -337,8 +342,8 @@ def _restore(batch: Batch, arrays: Arrays, header: dict[str, Any]) -> None:
             if name.partition(".")[0] == f"run{number}"
         }
         one.run.restore(own, line["values"])
-        one.trace = list(own.get("trace", ()))
-        for name in _SPENT:
-            setattr(one, name, line["spent"][name])
+        one.trajectory = list(own.get("trajectory", ()))
+        for name in _RESULTS:
+            setattr(one, name, line["results"][name])
         one.curve = [(int(a), int(b), float(c)) for a, b, c in one.curve]
         batch.active.append(one)

@@ -18,7 +18,7 @@ from pomp.machine.evaluation import evaluate, validate
 from pomp.machine.policy import ProgramMachine
 from pomp.runs.asked import Seeds, TaskLike, read_seeds, read_settings
 from pomp.runs.evolve import EvolveRun
-from pomp.runs.folder import METRICS_FILE, RunFolder, name_of
+from pomp.runs.folder import RunFolder, name_of
 from pomp.runs.plan import TrainPlan, make_plan, modes_of
 from pomp.runs.results import (
     EVALUATION_FILE,
@@ -74,9 +74,7 @@ def train(
         OutputError: the folder exists, or cannot be written.
         TrainingError: a loss is not a number any more.
     """
-    plan = make_plan(
-        read_settings(tasks), read_seeds(seeds), preset, method, modes, settings or {}
-    )
+    plan = make_plan(read_settings(tasks), read_seeds(seeds), preset, method, modes, settings or {})
     run = TrainRun(plan, check_device(device), RunFolder(out))
     run.folder.open("train", run.describe, resume=resume)
     was_finished = run.folder.has(SUMMARY_FILE)

@@ -1,0 +1,230 @@
+"""Stage 1 as a run: an embedding's data, its training, and its test.
+
+The folder has `metrics.jsonl` with a line for each epoch, `weights.safetensors`, the best weights
+so far, whose card is complete once the run is finished, and `state.safetensors`, the checkpoint.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pomp.core.configs import to_json
+from pomp.core.cuda import check_device
+from pomp.embedding.config import DatasetConfig, TrainingConfig
+from pomp.embedding.dataset import Dataset, make_dataset
+from pomp.embedding.train import Trainer, check_fit
+from pomp.embedding.weights import load_weights, save_weights
+from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder
+from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, Work, drive
+
+WEIGHTS_FILE = "weights.safetensors"
+
+
+class EmbeddingRun:
+    """The training of one embedding in one folder.
+
+    Attributes:
+        folder: where it is kept.
+        on_epoch: told the metrics of every finished epoch.
+        was_finished: whether an earlier run had come to its end, and `run` did nothing.
+    """
+
+    def __init__(
+        self,
+        training: TrainingConfig,
+        data: DatasetConfig | Dataset,
+        out: str | Path,
+        device: str = "cpu",
+    ) -> None:
+        """Plan a training.
+
+        Args:
+            training: its settings.
+            data: a dataset, or the settings by which one is made first.
+            out: the folder.
+            device: cpu or cuda.
+        """
+        self.training, self.folder, self.device = training, RunFolder(out), check_device(device)
+        self.dataset = data if isinstance(data, Dataset) else None
+        self.data = data.config if isinstance(data, Dataset) else data
+        self.was_finished = False
+        self.on_epoch: Callable[[dict[str, Any]], None] = lambda metrics: None
+        check_fit(training, self.data)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the config that a resumed training must have, too."""
+        return {"training": to_json(self.training), "dataset": to_json(self.data)}
+
+    def run(
+        self, facts: dict[str, Any], *, resume: bool = False, on_event: OnEvent | None = None
+    ) -> bool:
+        """Make the data, train, and test the best weights; returns whether it came to its end.
+
+        Args:
+            facts: what the caller knows of commit and hardware, for the card.
+            resume: go on with the run in the folder.
+            on_event: told of progress; if it returns True, the run is saved and stops.
+
+        Raises:
+            ConfigError: the folder was begun otherwise, or the training diverged.
+            OutputError: the folder exists, or cannot be written.
+            DataFileError: there is no run to resume, or its files are damaged.
+        """
+        self.folder.open("embedding", self.describe, resume=resume)
+        self.was_finished = self.card() is not None
+        return self.was_finished or drive(Stages(self._works(facts)), Watch(on_event))
+
+    def card(self) -> dict[str, Any] | None:
+        """Return the card of the weights if the run has come to its end."""
+        assert self.folder.path is not None
+        path = self.folder.path / WEIGHTS_FILE
+        card = load_weights(path).card if path.is_file() else {}
+        return card if "recipe" in card else None
+
+    def _works(self, facts: dict[str, Any]) -> Iterator[Work]:
+        if self.dataset is None:
+            making = _MakingData(self.data)
+            yield making
+            self.dataset = making.dataset
+        assert self.dataset is not None
+        trainer = Trainer(self.training, self.dataset, torch.device(self.device), self._keep)
+        yield _TrainingEmbedding(self, trainer)
+        yield _TestingEmbedding(self, trainer, facts)
+
+    def _keep(self, model: Any, metrics: dict[str, Any]) -> None:
+        assert self.folder.path is not None
+        save_weights(self.folder.path / WEIGHTS_FILE, model, {"metrics": metrics})
+
+
+class _Piece:
+    """A work of one piece, which is done again if it was cut short."""
+
+    save_seconds = float("inf")
+
+    def __init__(self, stage: str, total: int) -> None:
+        self.stage, self._total, self._done, self.is_finished = stage, max(total, 1), 0, False
+
+    def open(self) -> None:
+        """Do nothing: there is nothing to take up."""
+
+    def advance(self, is_stopped: IsStopped) -> None:
+        """Do all of it."""
+
+        def report(count: int) -> None:
+            self._done += count
+            is_stopped()
+
+        self._do(report)
+        self.is_finished = True
+
+    def _do(self, report: Callable[[int], None]) -> None:
+        raise AssertionError
+
+    def save(self) -> None:
+        """Do nothing: there is nothing to keep."""
+
+    def close(self) -> None:
+        """Do nothing: nothing goes on beside this."""
+
+    def finish(self) -> None:
+        """Do nothing: the piece wrote its result."""
+
+    def progress(self) -> Progress:
+        """Say how many programs are done."""
+        return Progress(self._done, self._total, min(1.0, self._done / self._total))
+
+
+class _MakingData(_Piece):
+    """The dataset of a training."""
+
+    def __init__(self, config: DatasetConfig) -> None:
+        super().__init__("programs", config.programs)
+        self._config = config
+        self.dataset: Dataset | None = None
+
+    def _do(self, report: Callable[[int], None]) -> None:
+        self.dataset = make_dataset(self._config, report)
+
+
+class _TestingEmbedding(_Piece):
+    """The test of the best weights, which completes their card."""
+
+    def __init__(self, run: EmbeddingRun, trainer: Trainer, facts: dict[str, Any]) -> None:
+        super().__init__("testing", run.data.test)
+        self._run, self._trainer, self._facts = run, trainer, facts
+
+    def _do(self, report: Callable[[int], None]) -> None:
+        assert self._run.folder.path is not None
+        path = self._run.folder.path / WEIGHTS_FILE
+        best = load_weights(path)
+        save_weights(path, best.model, self._trainer.make_card(best, self._facts, report))
+
+
+class _TrainingEmbedding:
+    """The epochs of a training, step by step."""
+
+    stage, save_seconds = "training", 60.0
+
+    def __init__(self, run: EmbeddingRun, trainer: Trainer) -> None:
+        self._run, self._trainer, self._folder = run, trainer, run.folder
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all epochs are over."""
+        return self._trainer.is_finished
+
+    def open(self) -> None:
+        """Take up the checkpoint if there is one.
+
+        Raises:
+            DataFileError: the checkpoint is damaged.
+        """
+        self._folder.restore(self._trainer.restore)
+        self._folder.write_lines(METRICS_FILE, self._trainer.records)
+
+    def advance(self, is_stopped: IsStopped) -> None:
+        """Do one step; after an epoch's last one, write its metrics and a checkpoint."""
+        if self._trainer.step(is_stopped):
+            self._run.on_epoch(self._trainer.records[-1])
+            self._folder.write_lines(METRICS_FILE, self._trainer.records)
+            self.save()
+
+    def save(self) -> None:
+        """Write a checkpoint; the one before survives if this fails."""
+        self._folder.write_arrays(STATE_FILE, *self._trainer.to_arrays())
+
+    def close(self) -> None:
+        """Do nothing: nothing goes on beside this."""
+
+    def finish(self) -> None:
+        """Do nothing: the best weights are written."""
+
+    def progress(self) -> Progress:
+        """Say how many epochs are over."""
+        epoch, epochs = self._trainer.position.epoch, self._trainer.config.epochs
+        return Progress(epoch, epochs, self._trainer.share, self._tell)
+
+    def _tell(self) -> str:
+        if not self._trainer.records:
+            return ""
+        latest = self._trainer.records[-1]
+        loss, accuracy = latest["validation"]["total"], latest["greedy_program_accuracy"]
+        return f"loss {loss:.4f}, programs right {accuracy:.1%}"
+
+
+def read_epochs(folder: Path) -> list[dict[str, Any]]:
+    """Return the metrics of a run's epochs, up to the first line that is damaged or cut short."""
+    path = folder / METRICS_FILE
+    lines = []
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
+        try:
+            metrics = json.loads(line)
+        except ValueError:
+            break
+        if not isinstance(metrics, dict) or not {"epoch", "train", "validation"} <= set(metrics):
+            break
+        lines.append(metrics)
+    return lines
