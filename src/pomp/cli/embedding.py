@@ -95,9 +95,8 @@ class EmbeddingTrain:
             return self._stopped(was_asked=stop.was_asked)
         card = run.card()
         assert card is not None
-        return self._report(
-            Path(self.out), card, "was finished before" if was_finished else "finished"
-        )
+        how = "was finished before" if run.was_finished else "finished"
+        return self._report(Path(self.out), card, how)
 
     def _load(self) -> Any:
         """The dataset of --data, if there is one."""

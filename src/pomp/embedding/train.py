@@ -69,23 +69,22 @@ class Trainer:
         records: the metrics of every finished epoch.
     """
 
-    def __init__(
-        self, config: TrainingConfig, dataset: Dataset, device: torch.device, keep: Keep
-    ) -> None:
+    def __init__(self, config: TrainingConfig, dataset: Dataset, device: str, keep: Keep) -> None:
         check_fit(config, dataset.config)
-        prepare(device)
-        self.config, self.dataset, self.device, self._keep = config, dataset, device, keep
-        self.steps = Steps(config, device)
+        self.device = torch.device(device)
+        prepare(self.device)
+        self.config, self.dataset, self._keep = config, dataset, keep
+        self.steps = Steps(config, self.device)
         self.model = self.steps.model
         self.decoder = make_decoder(self.model)
-        self.train = DataOnDevice(dataset.split("train"), device)
-        self.validation = DataOnDevice(dataset.split("validation"), device)
+        self.train = DataOnDevice(dataset.split("train"), self.device)
+        self.validation = DataOnDevice(dataset.split("validation"), self.device)
         self.position = Position()
         self.records: list[dict[str, Any]] = []
-        self.sums = torch.zeros(len(TERMS), device=device)
+        self.sums = torch.zeros(len(TERMS), device=self.device)
         self.reward_sum = 0.0
         self.judged: dict[str, Any] = {}
-        self._draws = Draws(config.seed, device)
+        self._draws = Draws(config.seed, self.device)
         self._stop: Callable[[], bool] = lambda: False
         self._started = time.monotonic()
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from pomp.core.configs import to_json
 from pomp.core.cuda import check_device
 from pomp.embedding.config import DatasetConfig, TrainingConfig
@@ -90,7 +88,7 @@ class EmbeddingRun:
             yield making
             self.dataset = making.dataset
         assert self.dataset is not None
-        trainer = Trainer(self.training, self.dataset, torch.device(self.device), self._keep)
+        trainer = Trainer(self.training, self.dataset, self.device, self._keep)
         yield _TrainingEmbedding(self, trainer)
         yield _TestingEmbedding(self, trainer, facts)
 

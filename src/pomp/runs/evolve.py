@@ -19,8 +19,8 @@ from pomp.core.compiling import thread_count
 from pomp.core.configs import changed, to_json
 from pomp.core.cuda import check_device
 from pomp.core.errors import ConfigError
-from pomp.evolution.config import BUDGETS, WITHIN, EvolveConfig
-from pomp.evolution.search import Evolution
+from pomp.evolution.config import BUDGETS, EvolveConfig
+from pomp.evolution.search import Evolution, is_robust
 from pomp.evolution.texts import to_program_machine
 from pomp.machine.evaluation import evaluate
 from pomp.machine.policy import ProgramMachine
@@ -267,7 +267,8 @@ class EvolveSeed:
 
     def finish(self) -> None:
         """Choose, simplify and evaluate the machine; write everything."""
-        machine, validation = self._choose()
+        chosen, validation = self.evolution.choose()
+        machine = to_program_machine(self.setting, chosen)
         end = np.inf if self.plan.rounds else 60 * SIMPLIFYING * self.plan.minutes
         machine = simplify(machine, seed=self.seed, stop=lambda: self._spent > end).machine
         found = evaluate(machine, seed=EVALUATION_SEED)
@@ -275,16 +276,16 @@ class EvolveSeed:
             budget: evaluate(with_budget(machine, budget), seed=EVALUATION_SEED).mean
             for budget in BUDGETS
         }
-        is_robust = is_within(budgets)
+        is_dependent = not is_robust(budgets)
         origin = {"pomp": __version__, "search": "text", "seed": self.seed}
-        comments = machine.comments if is_robust else {"": (DEPENDENT,)}
+        comments = {"": (DEPENDENT,)} if is_dependent else machine.comments
         machine = replace(machine, comments=comments, provenance=origin)
         about = {
             "sensors": machine.sensors,
             "modes": len(machine.modes),
             "validation": validation,
             "budgets": budgets,
-            DEPENDENT: not is_robust,
+            DEPENDENT: is_dependent,
             "search": {
                 "rounds": self.evolution.round,
                 "machines": self.evolution.evaluated,
@@ -295,14 +296,6 @@ class EvolveSeed:
         self._folder.write_lines(METRICS_FILE, self._records)
         self.learned = write_learned(self.setting, self.seed, machine, found, about, self._folder)
         self._folder.remove(STATE_FILE)
-
-    def _choose(self) -> tuple[ProgramMachine, float]:
-        """Return the best machine whose return does not depend on the budget, if there is one."""
-        hall = self.evolution.hall
-        found = list(zip(hall.scores, hall.machines, strict=True))
-        robust = (pair for pair in found if is_within(self.evolution.validate_by_budget(pair[1])))
-        score, machine = next(robust, found[0])
-        return to_program_machine(self.setting, machine), score
 
     def progress(self) -> Progress:
         """Say how much of the search is over."""
@@ -320,9 +313,3 @@ class EvolveSeed:
 def with_budget(machine: ProgramMachine, calls: int) -> ProgramMachine:
     """Return the same machine whose programs may spend another number of calls."""
     return replace(machine, episode=replace(machine.episode, cap=f"calls{calls}"))
-
-
-def is_within(budgets: dict[int, float]) -> bool:
-    """Whether returns under the budgets differ little enough from that under the middle one."""
-    middle = budgets[BUDGETS[1]]
-    return all(abs(mean - middle) <= WITHIN for mean in budgets.values())

@@ -150,7 +150,7 @@ def write_learned(
     """
     told = {"task": setting.task.name, "seed": seed, **about, **found.to_json()}
     row = {name: value for name, value in told.items() if name != "returns"}
-    kept = {
+    kept: dict[str, Any] = {
         "machine": machine,
         _TEXT_FILE: describe_machine(machine, found) + "\n",
         _PICTURE_FILE: draw_machine(machine, found),
