@@ -60,20 +60,20 @@ def captured(monkeypatch):
     return made
 
 
-def final_weights(folder, dataset, *, is_captured):
-    trainer = Trainer(CONFIG, dataset, folder, torch.device("cpu"))
+def final_weights(dataset, *, is_captured):
+    trainer = Trainer(CONFIG, dataset, "cpu", lambda model, metrics: None)
     for step in vars(trainer.steps).values():
         if isinstance(step, graphs.Replayed):
             step._is_captured = is_captured
-    trainer.begin()
-    assert trainer.run(lambda: False, lambda standing: None)
+    while not trainer.is_finished:
+        trainer.step(lambda: False)
     return [weight.detach().clone() for weight in trainer.model.parameters()]
 
 
-def test_capturing_changes_nothing(tmp_path, captured):
+def test_capturing_changes_nothing(captured):
     dataset = make_dataset(DatasetConfig(train=96, validation=16, test=0, seed=8))
-    plain = final_weights(tmp_path / "plain", dataset, is_captured=False)
+    plain = final_weights(dataset, is_captured=False)
     assert captured == []
-    replayed = final_weights(tmp_path / "captured", dataset, is_captured=True)
+    replayed = final_weights(dataset, is_captured=True)
     assert len(captured) >= 4  # a step of each kind
     assert all(torch.equal(one, two) for one, two in zip(plain, replayed, strict=True))

@@ -7,20 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 from pomp.core.errors import ConfigError, DataFileError, OutputError
 from pomp.core.storage import read_arrays
-from pomp.embedding.checkpoint import (
-    METRICS_FILE,
-    STATE_FILE,
-    WEIGHTS_FILE,
-    finished_card,
-    read_metrics,
-)
 from pomp.embedding.config import DatasetConfig, ModelConfig, ReinforceConfig, TrainingConfig
 from pomp.embedding.dataset import make_dataset
-from pomp.embedding.train import Trainer
+from pomp.runs.embedding import WEIGHTS_FILE, EmbeddingRun, read_epochs
+from pomp.runs.folder import METRICS_FILE, STATE_FILE
 from processes import run_pomp, run_until
 
 SMALL = ModelConfig(latent=16, width=16, policy_width=16)
@@ -31,6 +24,7 @@ CONFIG = TrainingConfig(
     model=SMALL,
     reinforce=ReinforceConfig(start_accuracy=0.0, batch=32, states=3),
 )
+CONFIG_DATA = DatasetConfig(train=128, validation=32, test=16, seed=5)
 STEPS = 2 * (4 + 1 + 4 + 1)  # of all of CONFIG: steps, judging, updates, the end of the epoch
 ARGUMENTS = [
     *("paper", "--dataset.train", "128", "--dataset.validation", "32", "--dataset.test", "16"),
@@ -44,22 +38,29 @@ ARGUMENTS = [
 
 @pytest.fixture(scope="module")
 def dataset():
-    return make_dataset(DatasetConfig(train=128, validation=32, test=16, seed=5))
+    return make_dataset(CONFIG_DATA)
 
 
-def trainer_of(folder, dataset, config=CONFIG, *, resume=False):
-    trainer = Trainer(config, dataset, folder, torch.device("cpu"))
-    if resume:
-        trainer.resume()
-    else:
-        trainer.begin()
-    return trainer
+def training_of(folder, dataset, config=CONFIG, *, resume=False):
+    run = EmbeddingRun(config, dataset, folder)
+    run.folder.open("embedding", run.describe, resume=resume)
+    training = run.train_on(dataset)
+    training.open()
+    return training
 
 
-def advance(trainer, steps=None):
+def advance(training, steps=None):
     """Some steps, or all that are left; returns whether the training is finished."""
     taken = iter(range(10**9))
-    return trainer.run(lambda: steps is not None and next(taken) >= steps, lambda progress: None)
+    return advance_until(training, lambda: steps is not None and next(taken) >= steps)
+
+
+def advance_until(training, stop):
+    stops = []
+    while not training.is_finished and not stops:
+        training.advance(lambda: bool(stops) or (stop() and not stops.append(True)))
+    training.save()
+    return training.is_finished
 
 
 def weights_of(folder):
@@ -79,26 +80,26 @@ def assert_equal(one, two):
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory, dataset):
     folder = tmp_path_factory.mktemp("runs") / "straight"
-    assert advance(trainer_of(folder, dataset))
+    assert advance(training_of(folder, dataset))
     return folder
 
 
 @pytest.mark.parametrize("stops", [[1], [4], [5], [7, 2], [10], [13, 1, 1], [STEPS - 1]])
 def test_a_training_that_was_cut_ends_in_the_same_bytes(tmp_path, dataset, straight, stops):
     folder = tmp_path / "cut"
-    assert not advance(trainer_of(folder, dataset), stops[0])
+    assert not advance(training_of(folder, dataset), stops[0])
     for steps in stops[1:]:
-        assert not advance(trainer_of(folder, dataset, resume=True), steps)
-    assert advance(trainer_of(folder, dataset, resume=True))
+        assert not advance(training_of(folder, dataset, resume=True), steps)
+    assert advance(training_of(folder, dataset, resume=True))
     assert_equal(weights_of(folder), weights_of(straight))
     assert_equal(state_of(folder), state_of(straight))
-    kept = [{**line, "seconds": 0} for line in read_metrics(folder)]
-    assert kept == [{**line, "seconds": 0} for line in read_metrics(straight)]
+    kept = [{**line, "seconds": 0} for line in read_epochs(folder)]
+    assert kept == [{**line, "seconds": 0} for line in read_epochs(straight)]
 
 
 def test_another_seed_gives_other_weights(tmp_path, dataset, straight):
     folder = tmp_path / "other"
-    advance(trainer_of(folder, dataset, replace(CONFIG, seed=1)))
+    advance(training_of(folder, dataset, replace(CONFIG, seed=1)))
     assert any(
         (weights_of(folder)[name] != array).any() for name, array in weights_of(straight).items()
     )
@@ -106,20 +107,20 @@ def test_another_seed_gives_other_weights(tmp_path, dataset, straight):
 
 def test_training_lowers_the_loss(tmp_path, dataset):
     config = replace(CONFIG, epochs=12, reinforce=ReinforceConfig(start_accuracy=2.0))
-    advance(trainer_of(tmp_path / "run", dataset, config))
-    losses = [line["train"]["total"] for line in read_metrics(tmp_path / "run")]
+    advance(training_of(tmp_path / "run", dataset, config))
+    losses = [line["train"]["total"] for line in read_epochs(tmp_path / "run")]
     assert losses[-1] < 0.85 * losses[0]
 
 
 def test_the_reinforce_pass_waits_for_its_accuracy(tmp_path, dataset, straight):
-    assert all("reward" in line for line in read_metrics(straight))
+    assert all("reward" in line for line in read_epochs(straight))
     config = replace(CONFIG, reinforce=replace(CONFIG.reinforce, start_accuracy=0.8))
-    advance(trainer_of(tmp_path / "gated", dataset, config))
-    assert not any("reward" in line for line in read_metrics(tmp_path / "gated"))
+    advance(training_of(tmp_path / "gated", dataset, config))
+    assert not any("reward" in line for line in read_epochs(tmp_path / "gated"))
 
 
 def test_the_kept_weights_are_those_of_the_lowest_validation_loss(straight):
-    losses = [line["validation"]["total"] for line in read_metrics(straight)]
+    losses = [line["validation"]["total"] for line in read_epochs(straight)]
     _, header = read_arrays(straight / WEIGHTS_FILE, "embedding")
     assert header["card"]["metrics"]["epoch"] == int(np.argmin(losses))
 
@@ -134,51 +135,51 @@ def test_the_kept_weights_are_those_of_the_lowest_validation_loss(straight):
 )
 def test_resuming_with_another_config_names_the_field(tmp_path, dataset, change, name):
     folder = tmp_path / "run"
-    advance(trainer_of(folder, dataset), 3)
+    advance(training_of(folder, dataset), 3)
     before = (folder / STATE_FILE).read_bytes()
     with pytest.raises(ConfigError) as caught:
-        trainer_of(folder, dataset, replace(CONFIG, **change), resume=True)
+        training_of(folder, dataset, replace(CONFIG, **change), resume=True)
     assert name in str(caught.value)
     assert (folder / STATE_FILE).read_bytes() == before
 
 
 def test_a_folder_that_exists_is_refused(tmp_path, dataset):
     with pytest.raises(OutputError, match="exists"):
-        trainer_of(tmp_path, dataset)
+        training_of(tmp_path, dataset)
 
 
 def test_resuming_what_was_never_begun_is_refused(tmp_path, dataset):
     with pytest.raises(DataFileError, match="holds no run"):
-        trainer_of(tmp_path / "nothing", dataset, resume=True)
+        training_of(tmp_path / "nothing", dataset, resume=True)
 
 
 def test_a_run_stopped_before_its_first_checkpoint_begins_again(tmp_path, dataset, straight):
     folder = tmp_path / "run"
-    trainer_of(folder, dataset)
+    training_of(folder, dataset)
     (folder / METRICS_FILE).write_text('{"epoch": 0}\n{"cut sho')
-    assert advance(trainer_of(folder, dataset, resume=True))
+    assert advance(training_of(folder, dataset, resume=True))
     assert_equal(weights_of(folder), weights_of(straight))
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path, dataset):
     folder = tmp_path / "run"
-    advance(trainer_of(folder, dataset), 3)
+    advance(training_of(folder, dataset), 3)
     content = (folder / STATE_FILE).read_bytes()
     (folder / STATE_FILE).write_bytes(content[: len(content) // 2])
-    with pytest.raises(DataFileError, match="cut short"):
-        trainer_of(folder, dataset, resume=True)
+    with pytest.raises(DataFileError, match="is damaged"):
+        training_of(folder, dataset, resume=True)
 
 
 def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, dataset, monkeypatch):
     folder = tmp_path / "run"
-    trainer = trainer_of(folder, dataset)
-    advance(trainer, 3)
+    training = training_of(folder, dataset)
+    advance(training, 3)
     before = (folder / STATE_FILE).read_bytes()
     monkeypatch.setattr(
         "pathlib.Path.write_bytes", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left"))
     )
     with pytest.raises(OutputError, match="No space left"):
-        trainer.save()
+        training.save()
     assert (folder / STATE_FILE).read_bytes() == before
     assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
 
@@ -194,30 +195,30 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, dataset, monkeypatch
 )
 def test_a_training_the_dataset_is_not_made_for_is_refused(tmp_path, dataset, config, message):
     with pytest.raises(ConfigError, match=message):
-        trainer_of(tmp_path / "run", dataset, config)
+        training_of(tmp_path / "run", dataset, config)
 
 
 def test_a_training_that_diverges_says_so(tmp_path, dataset):
-    trainer = trainer_of(tmp_path / "run", dataset)
-    for weight in trainer.model.parameters():
+    training = training_of(tmp_path / "run", dataset)
+    for weight in training.trainer.model.parameters():
         weight.data.fill_(np.nan)
     with pytest.raises(ConfigError, match="diverged in epoch 1"):
-        advance(trainer)
+        advance(training)
 
 
 def test_a_stop_during_validation_is_heeded(tmp_path, dataset, straight):
     folder = tmp_path / "run"
-    trainer = trainer_of(folder, dataset)
-    advance(trainer, 4)
+    training = training_of(folder, dataset)
+    advance(training, 4)
     asked = iter([False, True])
-    assert not trainer.run(lambda: next(asked), lambda standing: None)
-    assert trainer.position.epoch == 0
-    assert advance(trainer_of(folder, dataset, resume=True))
+    assert not advance_until(training, lambda: next(asked))
+    assert training.trainer.position.epoch == 0
+    assert advance(training_of(folder, dataset, resume=True))
     assert_equal(weights_of(folder), weights_of(straight))
 
 
 def test_the_learning_rate_falls_in_steps_or_like_a_cosine(tmp_path, dataset):
-    trainer = trainer_of(tmp_path / "run", dataset, replace(CONFIG, epochs=100))
+    trainer = training_of(tmp_path / "run", dataset, replace(CONFIG, epochs=100)).trainer
     rates = []
     for epoch in (0, 9, 10, 25):
         trainer.position = replace(trainer.position, epoch=epoch)
@@ -250,7 +251,7 @@ def test_ctrl_c_and_kill_lose_nothing(tmp_path, straight):
     status, _, errors = train(folder, "--resume")
     assert status == 0, errors
     assert_equal(weights_of(folder), weights_of(straight))
-    card = finished_card(folder)
+    card = EmbeddingRun(CONFIG, CONFIG_DATA, folder).card()
     assert set(card["test"]) >= {"program_accuracy", "demo_accuracy", "smoothness"}
     status, output, _ = train(folder, "--resume")
     assert status == 0

@@ -95,22 +95,20 @@ CONFIG = TrainingConfig(
 
 
 def trained(folder, dataset, config, stops):
-    """The final weights after a training that was cut at some steps and resumed."""
-    from pomp.embedding.train import Trainer
+    """The final weights after a training that was cut after some steps and resumed."""
+    from pomp.runs.embedding import EmbeddingRun
 
-    for number, steps in enumerate([*stops, None]):
-        trainer = Trainer(config, dataset, folder, torch.device("cuda"))
-        if number:
-            trainer.resume()
-        else:
-            trainer.begin()
-        taken = iter(range(10**9))
-        is_done = trainer.run(
-            lambda steps=steps, taken=taken: steps is not None and next(taken) >= steps,
-            lambda progress: None,
-        )
-    assert is_done
-    return [weight.detach().cpu() for weight in trainer.model.parameters()]
+    for number, steps in enumerate([*stops, 10**9]):
+        run = EmbeddingRun(config, dataset, folder, "cuda")
+        run.folder.open("embedding", run.describe, resume=number > 0)
+        training = run.train_on(dataset)
+        training.open()
+        while not training.is_finished and steps:
+            training.advance(lambda: False)
+            steps -= 1
+        training.save()
+    assert training.is_finished
+    return [weight.detach().cpu() for weight in training.trainer.model.parameters()]
 
 
 def test_a_resumed_training_ends_in_the_same_bytes(tmp_path):

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from pomp.runs.search_folder import SearchFolder
 
 import pomp
 from pomp.cli.inputs import parse_seeds
@@ -13,8 +12,7 @@ from pomp.core.configs import changed
 from pomp.core.errors import ConfigError, DataFileError
 from pomp.core.streams import Purpose
 from pomp.dsl.vocabulary import LEAPS
-from pomp.embedding.space import Embedding
-from pomp.modes.batch import Batch, text_ranks
+from pomp.modes.batch import text_ranks
 from pomp.modes.behaviour import behaviour_vectors
 from pomp.modes.config import SearchConfig
 from pomp.modes.jobs import Job
@@ -37,12 +35,9 @@ def finished(tmp_path_factory):
         setting = find_task(name).configure()
         config = configure("cem-diversity", "paper", setting, changes)
         jobs += [Job(setting, seed, config) for seed in (0, 4)]
-    batch, kept = Batch(jobs, Embedding.load()), SearchFolder(folder, jobs, "cpu")
-    kept.begin()
-    while not batch.is_finished:
-        for ended in batch.step():
-            kept.note(ended)
-    kept.close()
+    run = SearchRun(jobs, "cpu", RunFolder(folder))
+    run.folder.open("search", run.describe, resume=False)
+    assert drive(run, Watch(None))
     return folder
 
 

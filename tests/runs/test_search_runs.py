@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import pytest
-from pomp.runs.search_folder import STATE_FILE, SearchFolder, read_modes
 
 from pomp.cli.main import main
 from pomp.core.errors import ConfigError
@@ -18,6 +17,8 @@ from pomp.modes.batch import Batch
 from pomp.modes.jobs import Job
 from pomp.modes.methods import METHODS, configure
 from pomp.modes.scoring import Scorer
+from pomp.runs.folder import STATE_FILE, RunFolder
+from pomp.runs.search import SearchRun, read_modes
 from pomp.tasks.catalog import find_task
 from processes import PATIENCE, run_until
 
@@ -50,22 +51,18 @@ def job_of(method, task="Seesaw", seed=0, **changes):
     return Job(setting, seed, configure(method, "paper", setting, settings_of(method) | changes))
 
 
-def search(folder, jobs, embedding, steps=None):
+def search(folder, jobs, steps=None):
     """Run jobs in a folder, from its checkpoint if it has one; save after so many steps."""
-    batch, kept = Batch(jobs, embedding), SearchFolder(folder, jobs, "cpu")
-    if folder.exists():
-        kept.resume(batch)
-    else:
-        kept.begin()
-    while not batch.is_finished and steps != 0:
-        for ended in batch.step():
-            kept.note(ended)
+    run = SearchRun(jobs, "cpu", RunFolder(folder))
+    run.folder.open("search", run.describe, resume=folder.exists())
+    run.open()
+    while not run.is_finished and steps != 0:
+        run.advance(lambda: False)
         steps = None if steps is None else steps - 1
-    if batch.is_finished:
-        kept.close()
+    if run.is_finished:
+        run.finish()
     else:
-        kept.save(batch)
-    return batch
+        run.save()
 
 
 def files_of(folder):
@@ -78,10 +75,10 @@ def files_of(folder):
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "leaps-grid"])
 def test_a_search_cut_anywhere_ends_with_the_same_bytes(method, tmp_path, embedding):
-    search(tmp_path / "whole", [job_of(method, seed=3)], embedding)
+    search(tmp_path / "whole", [job_of(method, seed=3)])
     for steps in (1, 5, 7, 3):
-        search(tmp_path / "cut", [job_of(method, seed=3)], embedding, steps)
-    search(tmp_path / "cut", [job_of(method, seed=3)], embedding)
+        search(tmp_path / "cut", [job_of(method, seed=3)], steps)
+    search(tmp_path / "cut", [job_of(method, seed=3)])
     whole = files_of(tmp_path / "whole")
     assert whole == files_of(tmp_path / "cut")
     modes = json.loads(whole["Seesaw/seed3/modes.json"])["modes"]
@@ -193,7 +190,7 @@ def test_bad_input_is_refused_in_one_line_and_nothing_is_made(
 
 def test_a_folder_that_exists_and_another_config_are_refused(tmp_path, capsys, embedding):
     folder = tmp_path / "search"
-    search(folder, [job_of("cem")], embedding, 2)
+    search(folder, [job_of("cem")], 2)
     before = files_of(folder)
     status, _, errors = call(capsys, "search", "Seesaw", "--method", "cem", "--out", str(folder))
     assert status == 2
@@ -220,7 +217,7 @@ def test_a_finished_search_is_left_alone(tmp_path, capsys, embedding):
     folder = tmp_path / "search"
     changes = [argument for change in SMALL for argument in ("--set", change)]
     arguments = ("search", "Seesaw", "--method", "cem", *changes, "--out", str(folder), "--resume")
-    search(folder, [job_of("cem")], embedding, 2)
+    search(folder, [job_of("cem")], 2)
     state = (folder / STATE_FILE).read_bytes()
     assert call(capsys, *arguments)[0] == 0
     finished = files_of(folder)
@@ -258,7 +255,7 @@ def test_an_error_inside_a_step_is_no_place_to_go_on_from(tmp_path, capsys, monk
 
 def test_a_damaged_checkpoint_is_refused_and_kept(tmp_path, capsys, embedding):
     folder = tmp_path / "search"
-    search(folder, [job_of("cem")], embedding, 2)
+    search(folder, [job_of("cem")], 2)
     state = folder / STATE_FILE
     state.write_bytes(state.read_bytes()[:100])
     changes = [argument for change in SMALL for argument in ("--set", change)]
@@ -266,13 +263,13 @@ def test_a_damaged_checkpoint_is_refused_and_kept(tmp_path, capsys, embedding):
         capsys, "search", "Seesaw", "--method", "cem", "--out", str(folder), "--resume", *changes
     )
     assert status == 2
-    assert "is damaged, or no checkpoint of this search; delete it to begin anew" in errors
+    assert "is damaged, or no checkpoint of this run; delete it to begin anew" in errors
 
 
 def test_a_full_disk_loses_nothing(tmp_path, embedding):
     """A limit on the size of files stands in for the disk's end."""
     folder = tmp_path / "search"
-    search(folder, [job_of("pomp")], embedding, 4)
+    search(folder, [job_of("pomp")], 4)
     before = (folder / STATE_FILE).read_bytes()
     code = (
         "import resource, sys; from pomp.cli.main import main;"
@@ -289,8 +286,8 @@ def test_a_full_disk_loses_nothing(tmp_path, embedding):
     assert done.returncode == 2, done.stderr
     assert "cannot write" in done.stderr.splitlines()[-1]
     assert (folder / STATE_FILE).read_bytes() == before
-    search(folder, [job_of("pomp")], embedding)
-    search(tmp_path / "whole", [job_of("pomp")], embedding)
+    search(folder, [job_of("pomp")])
+    search(tmp_path / "whole", [job_of("pomp")])
     assert files_of(folder) == files_of(tmp_path / "whole")
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 2000
 
@@ -315,7 +312,7 @@ def test_help_lists_every_method(capsys):
 
 
 def test_plots_show_a_search(tmp_path, capsys, embedding):
-    search(tmp_path / "search", [job_of("cem-diversity"), job_of("cem", "Maze")], embedding)
+    search(tmp_path / "search", [job_of("cem-diversity"), job_of("cem", "Maze")])
     out = tmp_path / "picture.png"
     status, _, _ = call(capsys, "plot", "search", str(tmp_path / "search"), "--out", str(out))
     assert status == 0

@@ -88,9 +88,13 @@ class EmbeddingRun:
             yield making
             self.dataset = making.dataset
         assert self.dataset is not None
-        trainer = Trainer(self.training, self.dataset, self.device, self._keep)
-        yield _TrainingEmbedding(self, trainer)
-        yield _TestingEmbedding(self, trainer, facts)
+        training = self.train_on(self.dataset)
+        yield training
+        yield _TestingEmbedding(self, training.trainer, facts)
+
+    def train_on(self, dataset: Dataset) -> "EmbeddingTraining":
+        """Return the work that trains on a dataset."""
+        return EmbeddingTraining(self, Trainer(self.training, dataset, self.device, self._keep))
 
     def _keep(self, model: Any, metrics: dict[str, Any]) -> None:
         assert self.folder.path is not None
@@ -161,18 +165,22 @@ class _TestingEmbedding(_Piece):
         save_weights(path, best.model, self._trainer.make_card(best, self._facts, report))
 
 
-class _TrainingEmbedding:
-    """The epochs of a training, step by step."""
+class EmbeddingTraining:
+    """The epochs of a training, step by step.
+
+    Attributes:
+        trainer: what does the steps.
+    """
 
     stage, save_seconds = "training", 60.0
 
     def __init__(self, run: EmbeddingRun, trainer: Trainer) -> None:
-        self._run, self._trainer, self._folder = run, trainer, run.folder
+        self._run, self.trainer, self._folder = run, trainer, run.folder
 
     @property
     def is_finished(self) -> bool:
         """Whether all epochs are over."""
-        return self._trainer.is_finished
+        return self.trainer.is_finished
 
     def open(self) -> None:
         """Take up the checkpoint if there is one.
@@ -180,19 +188,19 @@ class _TrainingEmbedding:
         Raises:
             DataFileError: the checkpoint is damaged.
         """
-        self._folder.restore(self._trainer.restore)
-        self._folder.write_lines(METRICS_FILE, self._trainer.records)
+        self._folder.restore(self.trainer.restore)
+        self._folder.write_lines(METRICS_FILE, self.trainer.records)
 
     def advance(self, is_stopped: IsStopped) -> None:
         """Do one step; after an epoch's last one, write its metrics and a checkpoint."""
-        if self._trainer.step(is_stopped):
-            self._run.on_epoch(self._trainer.records[-1])
-            self._folder.write_lines(METRICS_FILE, self._trainer.records)
+        if self.trainer.step(is_stopped):
+            self._run.on_epoch(self.trainer.records[-1])
+            self._folder.write_lines(METRICS_FILE, self.trainer.records)
             self.save()
 
     def save(self) -> None:
         """Write a checkpoint; the one before survives if this fails."""
-        self._folder.write_arrays(STATE_FILE, *self._trainer.to_arrays())
+        self._folder.write_arrays(STATE_FILE, *self.trainer.to_arrays())
 
     def close(self) -> None:
         """Do nothing: nothing goes on beside this."""
@@ -202,13 +210,13 @@ class _TrainingEmbedding:
 
     def progress(self) -> Progress:
         """Say how many epochs are over."""
-        epoch, epochs = self._trainer.position.epoch, self._trainer.config.epochs
-        return Progress(epoch, epochs, self._trainer.share, self._tell)
+        epoch, epochs = self.trainer.position.epoch, self.trainer.config.epochs
+        return Progress(epoch, epochs, self.trainer.share, self._tell)
 
     def _tell(self) -> str:
-        if not self._trainer.records:
+        if not self.trainer.records:
             return ""
-        latest = self._trainer.records[-1]
+        latest = self.trainer.records[-1]
         loss, accuracy = latest["validation"]["total"], latest["greedy_program_accuracy"]
         return f"loss {loss:.4f}, programs right {accuracy:.1%}"
 

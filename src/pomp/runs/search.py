@@ -99,7 +99,8 @@ def search(
     changes = dict(settings or {})
     if modes is not None:
         if method not in SEVERAL:
-            raise ConfigError(f"{method} finds one program; leave out the number of modes")
+            several = ", ".join(SEVERAL)
+            raise ConfigError(f"--modes goes with {several}; {method} finds one program")
         changes["mode.modes"] = modes
     chosen = read_settings(tasks)
     configs = [configure(method, preset, setting, changes) for setting in chosen]
