@@ -18,9 +18,12 @@ from pomp.modes.config import SearchConfig
 from pomp.modes.jobs import Job
 from pomp.modes.memo import Memo
 from pomp.modes.methods import METHODS, configure
+from pomp.runs.folder import RunFolder
 from pomp.runs.published import published
 from pomp.runs.report import evaluate_programs, report
+from pomp.runs.search import SearchRun
 from pomp.runs.survey import read_curves, read_paths
+from pomp.runs.work import Watch, drive
 from pomp.tasks.catalog import TASKS, find_task
 from starting import Starts
 
