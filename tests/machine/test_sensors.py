@@ -54,8 +54,8 @@ def test_the_compass_is_its_definition(size):
     worlds.pose[:] = (rows * size[1] + cols) * 4 + facing
     senses = np.zeros(count, np.uint8)
     sense_worlds, bare = kernels_of(setting.task).sense_worlds, np.zeros(count, np.uint8)
-    sense_worlds(setting.constants, worlds.cells, worlds.pose, idle, True, senses)
-    sense_worlds(setting.constants, worlds.cells, worlds.pose, idle, False, bare)
+    sense_worlds(setting.constants, worlds.arrays, idle, True, senses)
+    sense_worlds(setting.constants, worlds.arrays, idle, False, bare)
     grids = worlds.cells.reshape(count, *size)
     expected = [plain_compass(*one) for one in zip(grids, rows, cols, facing, strict=True)]
     assert (senses // 16 % 5 == expected).all()

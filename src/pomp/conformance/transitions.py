@@ -50,7 +50,7 @@ def check_transitions(recording: Recording, report: FileReport) -> None:
     differences = _differences(setting, result, after)
     idle, senses = np.zeros((2, len(actions)), np.uint8)
     sense_worlds = kernels_of(setting.task).sense_worlds
-    sense_worlds(setting.constants, result.cells, result.pose, idle, False, senses)
+    sense_worlds(setting.constants, result.arrays, idle, False, senses)
     counted = result.memory[:, ACTIONS] != before.memory[:, ACTIONS]
     comparisons: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
         "reward": (arrays["reward"], np.where(counted, rewards, 0.0)),

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -21,6 +21,8 @@ from pomp.core.errors import CudaError, DeviceMemoryError
 _CONFIG: Any = numba.config
 
 THREADS = 128  # of a block
+
+G = TypeVar("G", bound=tuple[Any, ...])
 
 
 @cache
@@ -220,6 +222,24 @@ def as_launchable(
     if is_strided and 0 not in found.shape:
         raise CudaError(f"{name} must be contiguous; call .contiguous() on it first")
     return found
+
+
+def as_launchable_group(group: G) -> G:
+    """Return a named tuple as a kernel takes it; named tuples within it likewise.
+
+    Arrays become what `as_launchable` gives for them, numbers stay as they are.
+
+    Raises:
+        CudaError: an array is not on the device or not contiguous.
+    """
+    fields: tuple[Any, ...] = group
+    return type(group)(*(_launchable_field(one) for one in fields))
+
+
+def _launchable_field(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return as_launchable_group(value)
+    return value if isinstance(value, bool | int | float) else as_launchable(value)
 
 
 # DLPack: a struct that describes the memory, in a capsule that keeps it alive.

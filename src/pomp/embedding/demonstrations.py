@@ -27,7 +27,8 @@ from pomp.dsl.bytecode import (
 from pomp.engine.lanes import reset_world
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.dynamics import act, is_impossible
-from pomp.karel.interpreter import ENDING, Cap, Ending, run_program
+from pomp.karel.interpreter import Cap, Ending, WorldState, run_program
+from pomp.karel.world import Worlds
 from pomp.tasks.random_world import RANDOM_WORLD, begin, draw_start, step
 from pomp.tasks.task import Setting
 
@@ -103,7 +104,6 @@ class RunScratch(NamedTuple):
         stream: `[1]` uint64, the world's random stream.
         other: `[H * W]` uint8, the start state, or another world to compare with.
         counters: `[C]` int32, the program's loop counters.
-        outcome: `[2]` int32, how the run ended.
         seen: `[L]` uint8, the branches that all runs of a program have seen.
     """
 
@@ -113,7 +113,6 @@ class RunScratch(NamedTuple):
     stream: NDArray[np.uint64]
     other: NDArray[np.uint8]
     counters: NDArray[np.int32]
-    outcome: NDArray[np.int32]
     seen: NDArray[np.uint8]
 
 
@@ -286,26 +285,25 @@ def _make_scratch(setting: Setting, code: Code) -> RunScratch:
         np.zeros(1, np.uint64),
         np.zeros(size, np.uint8),
         np.zeros(max(code.depth, 1), np.int32),
-        np.zeros(2, np.int32),
         np.zeros(code.instructions.shape[1], np.uint8),
     )
 
 
 @scalar
-def _refuses(recording, cells, constants, pose, action):
+def _refuses(recording, constants, world, action):
     """Whether an action ends the run: an impossible one does where errors stop it."""
-    return recording.stop_on_error[0] and is_impossible(cells, constants, pose, action)
+    return recording.stop_on_error[0] and is_impossible(world.cells, constants, world.pose, action)
 
 
 @scalar
-def _notes(recording, lane, cells, constants, pose, memory, action, pc, counters, top):
+def _notes(recording, constants, world, point, counters):
     """Write one action down."""
-    recording.actions[recording.length[0]] = action
+    recording.actions[recording.length[0]] = point.due
     recording.length[0] += 1
 
 
 @scalar
-def _sees(recording, lane, pc, holds):
+def _sees(recording, pc, holds):
     """Write down which way a condition went."""
     recording.branches[pc] |= 2 if holds else 1
 
@@ -363,7 +361,7 @@ def _demonstrate(  # noqa: C901 - one condition after the other
     """
     length, branches, seen = recording.length, recording.branches, scratch.seen
     cells, pose, memory, start = scratch.cells, scratch.pose, scratch.memory, scratch.other
-    outcome = scratch.outcome
+    cap = Cap(limits.by_calls, limits.limit)
     for p in range(part, len(found.found), parts):
         stream = streams[p : p + 1]
         for pc in range(len(seen)):
@@ -372,24 +370,23 @@ def _demonstrate(  # noqa: C901 - one condition after the other
         trial = 0
         while trial < limits.trials and found.found[p] < found.cells.shape[1]:
             trial += 1
-            reset_world(draw_start, begin, 0, constants, cells, pose, memory, stream)
+            reset_world(draw_start, begin, 0, constants, Worlds(cells, pose, memory, stream))
             for cell in range(len(start)):
                 start[cell] = cells[0, cell]
             length[0] = 0
             for pc in range(len(branches)):
                 branches[pc] = 0
-            run_program(
-                step, _refuses, _notes, _sees, recording, 0,
-                code[p], constants, cells[0], np.int64(pose[0]), memory[0], stream,
-                scratch.counters, limits.by_calls, limits.limit, outcome,
-            )  # fmt: skip
-            if outcome[ENDING] == _REFUSED:
+            ending = run_program(
+                step, _refuses, _notes, _sees, recording, code[p], cap, constants,
+                WorldState(cells[0], np.int64(pose[0]), memory[0], stream), scratch.counters,
+            ).ending  # fmt: skip
+            if ending == _REFUSED:
                 continue
             _add_branches(code[p], branches, seen)
             covered = _covered(code[p], seen)
             states = length[0] + 1
             is_new = covered != 1 and covered > before
-            if outcome[ENDING] != _COMPLETED or states > limits.most_states:
+            if ending != _COMPLETED or states > limits.most_states:
                 continue
             if not is_new:
                 if covered < 0:
@@ -483,9 +480,9 @@ def _compare(
                 for cell in range(len(other)):
                     cells[0, cell] = starts.cells[p, k, cell]
                 run_program(
-                    step, _refuses, _notes, _sees, recording, 0, code[p], constants, cells[0],
-                    pose, memory[0], scratch.stream, scratch.counters, limits.by_calls,
-                    limits.limit, scratch.outcome,
+                    step, _refuses, _notes, _sees, recording, code[p],
+                    Cap(limits.by_calls, limits.limit), constants,
+                    WorldState(cells[0], pose, memory[0], scratch.stream), scratch.counters,
                 )  # fmt: skip
             for cell in range(len(other)):
                 cells[0, cell] = starts.cells[p, k, cell]

@@ -5,15 +5,15 @@ copy into the cache folder whose marked import names that task's module: Numba k
 on disk only for functions that stand at the top of a real file, and kernels of its own keep each
 task's code small.
 
-Arrays, for B worlds or lanes of one size:
-
-    cells `[B, H * W]` uint8, pose `[B]` int32, memory `[B, M]` int32, stream `[B]` uint64
-    constants int64
+Arrays, for B worlds or lanes of one size: `constants` `[N]` int64 has the setting's numbers,
+`code` `[P, L]` uint32 programs, `counters` `[D]` int32 is scratch for their loops. `worlds` are
+`pomp.karel.world.Worlds`, written unless a kernel says that it reads them; the other groups of
+arrays are described in `pomp.engine.lanes`, `pomp.engine.rule_machine` and `pomp.engine.tracing`.
 """
 
 import numpy as np
 
-from pomp.core.compiling import kernel, scalar
+from pomp.core.compiling import kernel
 from pomp.engine.lanes import (
     act_on_world,
     play_world,
@@ -22,204 +22,133 @@ from pomp.engine.lanes import (
     sense_world,
     take_mode,
 )
-from pomp.engine.rule_machine import play_machine
-from pomp.karel.dynamics import ACTIONS, DONE, is_impossible, reward, value
-from pomp.karel.interpreter import CALLS, ENDING, run_program
+from pomp.engine.rule_machine import machine_at, play_machine
+from pomp.engine.tracing import record_lane
 from pomp.tasks.random_world import begin, draw_start, step  # the task
 
 SHARE = 64  # worlds of one list that a thread takes up at once
 
 
 @kernel
-def reset_worlds(constants, cells, pose, memory, stream):
+def reset_worlds(constants, worlds):
     """Draw a start for every world."""
-    for world in range(len(pose)):
-        reset_world(draw_start, begin, world, constants, cells, pose, memory, stream)
+    for index in range(len(worlds.pose)):
+        reset_world(draw_start, begin, index, constants, worlds)
 
 
 @kernel
-def begin_worlds(constants, cells, pose, memory, is_usable):
+def begin_worlds(constants, worlds, is_usable):
     """Take up worlds that were made elsewhere; `is_usable` `[B]` bool is written."""
-    for world in range(len(pose)):
-        is_usable[world] = begin(cells[world], constants, pose[world], memory[world])
+    for index in range(len(worlds.pose)):
+        is_usable[index] = begin(
+            worlds.cells[index], constants, worlds.pose[index], worlds.memory[index]
+        )
 
 
 @kernel
-def sense_worlds(constants, cells, pose, idle, compass, senses):
-    """What transitions by rules see; `senses` `[B]` uint8 is written, see `sense_world`."""
-    for world in range(len(pose)):
-        senses[world] = sense_world(world, constants, cells, pose, idle, compass)
+def sense_worlds(constants, worlds, idle, compass, senses):
+    """Write what transitions by rules see, as `sense_world` says, to `senses` `[B]` uint8.
+
+    `idle` `[B]` uint8 says where the last mode took no action; the worlds are read.
+    """
+    for index in range(len(worlds.pose)):
+        senses[index] = sense_world(index, constants, worlds, idle, compass)
 
 
 @kernel
-def act_on_worlds(first, last, actions, constants, cells, pose, memory, stream, rewards):
-    """One action in worlds `first` to `last - 1`, in place; `rewards` `[B]` float64 is written."""
-    for world in range(first, last):
-        action = np.int64(actions[world])
-        rewards[world] = act_on_world(step, world, action, constants, cells, pose, memory, stream)
+def act_on_worlds(first, last, actions, constants, worlds, rewards):
+    """Perform `actions` `[B]` int64 in worlds `first` to `last - 1`, in place.
+
+    `rewards` `[B]` float64 is written.
+    """
+    for index in range(first, last):
+        action = np.int64(actions[index])
+        rewards[index] = act_on_world(step, index, action, constants, worlds)
 
 
 @kernel
-def play_worlds(
-    first, last, actions, limit, constants, cells, pose, memory, stream,
-    is_over, rewards, terminated, truncated,
-):  # fmt: skip
-    """One step of the episodes in worlds `first` to `last - 1`, in place; see `play_world`."""
-    for world in range(first, last):
-        play_world(
-            step, draw_start, begin, world, actions, limit, constants, cells, pose, memory, stream,
-            is_over, rewards, terminated, truncated,
-        )  # fmt: skip
+def play_worlds(first, last, actions, limit, constants, worlds, results):
+    """One step of the episodes in worlds `first` to `last - 1`, in place, as in `play_world`."""
+    for index in range(first, last):
+        play_world(step, draw_start, begin, index, actions, limit, constants, worlds, results)
 
 
 @kernel
-def run_lanes(
-    part, parts, span, code, lists, units, salts, rounds, patience, by_calls, limit, constants,
-    cells, pose, memory, stream,
-    cells_after, pose_after, memory_after, stream_after,
-    values, actions, calls, completed,
-    lane_cells, lane_memory, lane_stream, counters, outcome,
-):  # fmt: skip
-    """Run every unit on its `span` worlds; unit u's lanes are u * span and those after it.
+def run_lanes(part, parts, units, code, cap, constants, worlds, after, results, scratch):
+    """Run every unit on its worlds; unit u's lanes are u * span and those after it.
 
     The work is dealt out to `parts` threads in turn, a unit on up to `SHARE` worlds at a time. The
-    other arguments are those of `run_lane`.
+    other arguments are those of `run_lane`; `worlds` is read, `after` and `results` are written.
     """
-    shares = (span + SHARE - 1) // SHARE
-    for item in range(part, len(units) * shares, parts):
+    shares = (units.span + SHARE - 1) // SHARE
+    for item in range(part, len(units.table) * shares, parts):
         unit = item // shares
         first = item % shares * SHARE
-        for offset in range(first, min(first + SHARE, span)):
-            run_lane(
-                step, unit * span + offset, unit, offset,
-                code, lists, units, salts, rounds, patience, by_calls, limit, constants,
-                cells, pose, memory, stream, cells_after, pose_after, memory_after, stream_after,
-                values, actions, calls, completed,
-                lane_cells, lane_memory, lane_stream, counters, outcome,
-            )  # fmt: skip
+        for offset in range(first, min(first + SHARE, units.span)):
+            lane = unit * units.span + offset
+            run_lane(step, lane, units, code, cap, constants, worlds, after, results, scratch)
 
 
 @kernel
-def take_modes(
-    first_world, last_world, code, first, modes, last_words, choices, most, restarts,
-    by_calls, limit, constants, cells, pose, memory, stream,
-    mode, taken, ending, rewards, worth, idle, counters, outcome,
-):  # fmt: skip
-    """One macro step in worlds `first_world` to `last_world - 1`, in place; see `take_mode`."""
-    for world in range(first_world, last_world):
+def take_modes(first, last, macro, choices, constants, worlds, state, counters):
+    """One macro step in worlds `first` to `last - 1`, in place, as in `take_mode`.
+
+    `choices` `[B]` int64 has the modes to run.
+    """
+    for index in range(first, last):
         take_mode(
-            step, draw_start, begin, world, code, first, modes, last_words, choices, most, restarts,
-            by_calls, limit, constants, cells, pose, memory, stream,
-            mode, taken, ending, rewards, worth, idle, counters, outcome,
-        )  # fmt: skip
+            step, draw_start, begin, index, macro, choices, constants, worlds, state, counters
+        )
 
 
 @kernel
-def run_machines(
-    part, parts, code, literals, targets, defaults, start, most, patience, limits,
-    fragility, penalty, lateness, needs, known, hopes, orders, trust,
-    constants, cells, pose, memory, stream,
-    earned, played, tallies, lane_cells, lane_memory, lane_stream, counters, outcome,
-):  # fmt: skip
+def run_machines(part, parts, machines, terms, expected, constants, worlds, earnings, scratch):
     """What machines earn on the same worlds, unless the first of them tell enough.
 
-    Machines `part`, `part + parts`, ... of C are played, each in B worlds in its own of the
-    `orders` `[C, B]`. `code` `[C * K, L]` has their programs, `literals` `[C, K, R, 2]`, `targets`
-    `[C, K, R]`, `defaults` `[C, K]` and `start` `[C]` their rules. One that falls short of the sum
-    it `needs` `[C]`, if the worlds to come are worth what one `hopes` `[C, B]`, is given up. One
-    that earns in its first `trust` worlds what is `known` `[C, B]` of another is taken to earn it
-    everywhere. Written are `earned` `[C, B]` and `played` `[C]`: B, or the worlds after which it
-    was given up; `tallies` `[C, 3]` are added to. The others are those of `play_machine`.
+    Machines `part`, `part + parts`, ... are played, each in its own order of the worlds. One that
+    falls short of the sum it needs, if the worlds to come are worth what one hopes, is given up.
+    One that earns in the first worlds what is known of another is taken to earn it everywhere.
+
+    Args:
+        part: the first machine.
+        parts: how many threads there are.
+        machines: the `RuleMachines`.
+        terms: the `FitnessTerms`.
+        expected: the `Expectations`.
+        constants: `[N]` int64, read.
+        worlds: the `Worlds`, read.
+        earnings: the `Earnings`, written.
+        scratch: the `Lane` that the programs run in.
     """
-    worlds, modes = len(pose), defaults.shape[1]
-    for machine in range(part, len(start), parts):
-        rest = hopes[machine].sum() - needs[machine]  # how far it may fall short of its hopes
+    hopes, known = expected.hopes, expected.known
+    for index in range(part, len(machines.start), parts):
+        rest = hopes[index].sum() - expected.needs[index]  # how far it may fall short of its hopes
         count, is_same = 0, True
-        while count < worlds and rest >= 0:
-            world = orders[machine, count]
-            hope = hopes[machine, world]
-            if is_same and count >= trust:
-                found = known[machine, world]
+        while count < len(worlds.pose) and rest >= 0:
+            world = expected.orders[index, count]
+            hope = hopes[index, world]
+            if is_same and count >= expected.trust:
+                found = known[index, world]
             else:
                 found = play_machine(
-                    step, world, code, machine * modes, literals[machine], targets[machine],
-                    defaults[machine], start[machine], most, patience, limits,
-                    fragility, penalty, lateness, hope - rest, constants,
-                    cells, pose, memory, stream,
-                    lane_cells, lane_memory, lane_stream, counters, outcome, tallies[machine],
+                    step, world, machine_at(machines, index), terms, hope - rest, constants,
+                    worlds, scratch, earnings.tallies[index],
                 )  # fmt: skip
-                is_same = is_same and found == known[machine, world]
-            earned[machine, world] = found
+                is_same = is_same and found == known[index, world]
+            earnings.earned[index, world] = found
             rest += found - hope
             count += 1
-        played[machine] = count
-
-
-# Recording: the same run with hooks that write a row per action.
-
-
-@scalar
-def refuses_impossible(trace, cells, constants, pose, action):
-    """Error mode: an action that would change nothing ends the run."""
-    return trace.stops_on_error[0] and is_impossible(cells, constants, pose, action)
-
-
-@scalar
-def notes_action(trace, lane, cells, constants, pose, memory, action, pc, counters, top):
-    """Write one action into the trace; past its end only its length grows."""
-    place = trace.length[lane]
-    trace.length[lane] += 1
-    if place < trace.action.shape[1]:
-        trace.action[lane, place] = action
-        trace.pose[lane, place] = pose
-        trace.pc[lane, place] = pc
-        trace.program[lane, place] = trace.running[lane]
-        trace.reward[lane, place] = reward(trace.worth[lane], memory, constants)
-        trace.done[lane, place] = memory[DONE]
-        trace.counted[lane, place] = memory[ACTIONS] != trace.counted_before[lane]
-        for slot in range(min(top, trace.counters.shape[2])):
-            trace.counters[lane, place, slot] = counters[slot]
-        if trace.cells.shape[1]:
-            for cell in range(len(cells)):
-                trace.cells[lane, place, cell] = cells[cell]
-    trace.worth[lane] = value(memory, constants)
-    trace.counted_before[lane] = memory[ACTIONS]
-
-
-@scalar
-def sees_branch(trace, lane, pc, holds):
-    """Remember which way a condition went: bit 0 false, bit 1 true."""
-    program = trace.running[lane]
-    trace.branches[lane, program, pc] |= 2 if holds else 1
+        earnings.played[index] = count
 
 
 @kernel
-def record_lanes(
-    code, lists, by_calls, limit, paired, constants,
-    cells, pose, memory, stream, trace, calls, ending, counters, outcome,
-):  # fmt: skip
-    """Run lists of programs on worlds, in place, and write what happened.
+def record_lanes(code, lists, cap, paired, constants, worlds, trace, counters):
+    """Run lists of programs on worlds, one per lane, in place, and write what happened.
 
-    `cells`, `pose`, `memory` and `stream` hold one world per lane and are written; `trace` is a
-    `pomp.engine.record.TraceArrays`; `calls` and `ending` `[lanes, M]` int32 are written for every
-    program of a list. The other arguments are those of `run_lanes`.
+    `lists` `[Q, M]` int32 has rows of program numbers, -1 behind the last: list i runs in lane i if
+    they are `paired`, else each in as many lanes as the others, one list behind the other. `trace`
+    is a `TraceArrays`, written.
     """
-    for lane in range(len(pose)):
-        q = lane if paired else lane // (len(pose) // len(lists))
-        trace.worth[lane] = value(memory[lane], constants)
-        trace.counted_before[lane] = memory[lane, ACTIONS]
-        lane_pose = np.int64(pose[lane])
-        for place in range(lists.shape[1]):
-            if lists[q, place] < 0:
-                break
-            trace.running[lane] = place
-            lane_pose = run_program(
-                step, refuses_impossible, notes_action, sees_branch, trace, lane,
-                code[lists[q, place]], constants, cells[lane], lane_pose, memory[lane],
-                stream[lane : lane + 1], counters, by_calls, limit, outcome,
-            )  # fmt: skip
-            calls[lane, place] = outcome[CALLS]
-            ending[lane, place] = outcome[ENDING]
-            if outcome[ENDING] == 2:  # refused: the list ends too
-                break
-        pose[lane] = lane_pose
+    for lane in range(len(worlds.pose)):
+        row = lane if paired else lane // (len(worlds.pose) // len(lists))
+        record_lane(step, lane, lists[row], code, cap, constants, worlds, trace, counters)

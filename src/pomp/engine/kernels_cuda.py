@@ -4,6 +4,10 @@ The two marked lines are replaced for a task and a size. What is done for a worl
 CPU's code; only the loops differ: one thread each. A lane keeps its world in the thread's own
 memory while programs run, and the lanes of one list of programs stand side by side, so that the
 threads of a warp run one program.
+
+Arguments are those of the CPU's kernels, without the share of the worlds that a thread takes and
+without scratch memory. Arrays: `constants` `[N]` int64, `code` `[P, L]` uint32, `actions` and
+`choices` `[B]` int64, `rewards` `[B]` float64, `idle` `[B]` uint8, `senses` `[B]` uint8.
 """
 
 import numpy as np
@@ -11,6 +15,7 @@ from numba import cuda
 
 from pomp.core.cuda import device_kernel
 from pomp.engine.lanes import (
+    Lane,
     act_on_world,
     play_world,
     reset_world,
@@ -18,7 +23,7 @@ from pomp.engine.lanes import (
     sense_world,
     take_mode,
 )
-from pomp.engine.rule_machine import play_machine
+from pomp.engine.rule_machine import machine_at, play_machine
 from pomp.karel.dynamics import PUT
 from pomp.tasks.random_world import begin, draw_start, step  # the task
 
@@ -28,111 +33,87 @@ LAST_ACTION = PUT
 
 
 @device_kernel
-def reset_worlds(constants, cells, pose, memory, stream):
+def reset_worlds(constants, worlds):
     """Draw a start for every world."""
-    world = cuda.grid(1)
-    if world < len(pose):
-        reset_world(draw_start, begin, world, constants, cells, pose, memory, stream)
+    index = cuda.grid(1)
+    if index < len(worlds.pose):
+        reset_world(draw_start, begin, index, constants, worlds)
 
 
 @device_kernel
-def act_on_worlds(actions, constants, cells, pose, memory, stream, rewards):
-    """One action in every world, in place."""
-    world = cuda.grid(1)
-    if world < len(pose):
-        action = np.int64(actions[world])
-        rewards[world] = act_on_world(step, world, action, constants, cells, pose, memory, stream)
+def act_on_worlds(actions, constants, worlds, rewards):
+    """Perform one action in every world, in place; `rewards` are written."""
+    index = cuda.grid(1)
+    if index < len(worlds.pose):
+        action = np.int64(actions[index])
+        rewards[index] = act_on_world(step, index, action, constants, worlds)
 
 
 @device_kernel
-def play_worlds(
-    actions, was_bad, limit, constants, cells, pose, memory, stream,
-    is_over, rewards, terminated, truncated,
-):  # fmt: skip
-    """One step of every episode, in place; an action out of range is noted and clipped."""
-    world = cuda.grid(1)
-    if world < len(pose):
-        if actions[world] < 0 or actions[world] > LAST_ACTION:
+def play_worlds(actions, was_bad, limit, constants, worlds, results):
+    """One step of every episode, in place.
+
+    An action out of range is clipped, and noted in `was_bad` `[1]` bool.
+    """
+    index = cuda.grid(1)
+    if index < len(worlds.pose):
+        if actions[index] < 0 or actions[index] > LAST_ACTION:
             was_bad[0] = True
-            actions[world] = min(max(actions[world], 0), LAST_ACTION)
-        play_world(
-            step, draw_start, begin, world, actions, limit, constants, cells, pose, memory, stream,
-            is_over, rewards, terminated, truncated,
-        )  # fmt: skip
+            actions[index] = min(max(actions[index], 0), LAST_ACTION)
+        play_world(step, draw_start, begin, index, actions, limit, constants, worlds, results)
 
 
 @device_kernel
-def run_lanes(
-    span, code, lists, units, salts, rounds, patience, by_calls, limit, constants,
-    cells, pose, memory, stream,
-    cells_after, pose_after, memory_after, stream_after,
-    values, actions, calls, completed,
-):  # fmt: skip
-    """Run units on worlds; see `run_lane`. The results may be longer than needed."""
+def run_lanes(units, code, cap, constants, worlds, after, results):
+    """Run units on worlds, as `run_lane` does. The results may be longer than needed."""
     lane = cuda.grid(1)
-    if lane >= len(units) * span:
+    if lane >= len(units.table) * units.span:
         return
-    lane_cells = cuda.local.array(CELLS, np.uint8)
-    lane_memory = cuda.local.array(SLOTS, np.int32)
-    lane_stream = cuda.local.array(1, np.uint64)
-    counters = cuda.local.array(DEPTH, np.int32)
-    outcome = cuda.local.array(2, np.int32)
-    run_lane(
-        step, lane, lane // span, lane % span,
-        code, lists, units, salts, rounds, patience, by_calls, limit, constants,
-        cells, pose, memory, stream, cells_after, pose_after, memory_after, stream_after,
-        values, actions, calls, completed,
-        lane_cells, lane_memory, lane_stream, counters, outcome,
-    )  # fmt: skip
+    scratch = Lane(
+        cuda.local.array(CELLS, np.uint8),
+        cuda.local.array(SLOTS, np.int32),
+        cuda.local.array(1, np.uint64),
+        cuda.local.array(DEPTH, np.int32),
+    )
+    run_lane(step, lane, units, code, cap, constants, worlds, after, results, scratch)
 
 
 @device_kernel
-def sense_worlds(constants, cells, pose, idle, compass, senses):
-    """What transitions by rules see; `senses` `[B]` uint8 is written, see `sense_world`."""
-    world = cuda.grid(1)
-    if world < len(pose):
-        senses[world] = sense_world(world, constants, cells, pose, idle, compass)
+def sense_worlds(constants, worlds, idle, compass, senses):
+    """Write what transitions by rules see, as `sense_world` says, to `senses`."""
+    index = cuda.grid(1)
+    if index < len(worlds.pose):
+        senses[index] = sense_world(index, constants, worlds, idle, compass)
 
 
 @device_kernel
-def take_modes(
-    code, first, modes, last_words, choices, most, restarts,
-    by_calls, limit, constants, cells, pose, memory, stream,
-    mode, taken, ending, rewards, worth, idle,
-):  # fmt: skip
-    """One macro step in every world, in place; see `take_mode`."""
-    world = cuda.grid(1)
-    if world < len(pose):
+def take_modes(macro, choices, constants, worlds, state):
+    """One macro step in every world, in place, as in `take_mode`."""
+    index = cuda.grid(1)
+    if index < len(worlds.pose):
         counters = cuda.local.array(DEPTH, np.int32)
-        outcome = cuda.local.array(2, np.int32)
         take_mode(
-            step, draw_start, begin, world, code, first, modes, last_words, choices, most, restarts,
-            by_calls, limit, constants, cells, pose, memory, stream,
-            mode, taken, ending, rewards, worth, idle, counters, outcome,
-        )  # fmt: skip
+            step, draw_start, begin, index, macro, choices, constants, worlds, state, counters
+        )
 
 
 @device_kernel
-def run_machines(
-    code, literals, targets, defaults, start, most, patience, limits,
-    fragility, penalty, lateness, constants, cells, pose, memory, stream, earned, tallies,
-):  # fmt: skip
+def run_machines(machines, terms, constants, worlds, earned, tallies):
     """What machines earn in every world: `earned` `[C, B]` is written, `tallies` `[C, B, 3]` too.
 
-    The worlds of one machine stand side by side; see `play_machine`.
+    The worlds of one machine stand side by side; see `play_machine` for the arguments.
     """
-    lane, worlds, modes = cuda.grid(1), len(pose), defaults.shape[1]
-    if lane >= len(start) * worlds:
+    lane, count = cuda.grid(1), len(worlds.pose)
+    if lane >= len(machines.start) * count:
         return
-    machine, world = lane // worlds, lane % worlds
-    lane_cells = cuda.local.array(CELLS, np.uint8)
-    lane_memory = cuda.local.array(SLOTS, np.int32)
-    lane_stream = cuda.local.array(1, np.uint64)
-    counters = cuda.local.array(DEPTH, np.int32)
-    outcome = cuda.local.array(2, np.int32)
-    earned[machine, world] = play_machine(
-        step, world, code, machine * modes, literals[machine], targets[machine],
-        defaults[machine], start[machine], most, patience, limits,
-        fragility, penalty, lateness, -np.inf, constants, cells, pose, memory, stream,
-        lane_cells, lane_memory, lane_stream, counters, outcome, tallies[machine, world],
+    index, world = lane // count, lane % count
+    scratch = Lane(
+        cuda.local.array(CELLS, np.uint8),
+        cuda.local.array(SLOTS, np.int32),
+        cuda.local.array(1, np.uint64),
+        cuda.local.array(DEPTH, np.int32),
+    )
+    earned[index, world] = play_machine(
+        step, world, machine_at(machines, index), terms, -np.inf, constants, worlds, scratch,
+        tallies[index, world],
     )  # fmt: skip

@@ -2,9 +2,14 @@
 
 A lane is one world, or one unit of work on one of its worlds: a unit is a list of programs, the
 candidate that stands in it, and the worlds it runs on. The task's functions come in as arguments
-and are inlined. Arrays are those of a batch: cells `[B, H * W]` uint8, pose `[B]` int32, memory
-`[B, M]` int32, stream `[B]` uint64; constants int64.
+and are inlined. What belongs together comes in as one named tuple, whose arrays are written where
+its docstring says so.
+
+Arrays: `constants` `[N]` int64 has the setting's numbers, `counters` `[D]` int32 is scratch for the
+loops of the deepest program.
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,253 +25,351 @@ from pomp.karel.dynamics import (
     value,
 )
 from pomp.karel.interpreter import (
-    CALLS,
-    ENDING,
+    Ending,
+    WorldState,
     notes_nothing,
     refuses_nothing,
     run_program,
     sees_nothing,
 )
 
-UNIT_LIST, UNIT_CANDIDATE, UNIT_WORLD = range(3)  # columns of `units`
+UNIT_LIST, UNIT_CANDIDATE, UNIT_WORLD = range(3)  # columns of `UnitArrays.table`
 CANDIDATE = -2  # in a list: the unit's own program
 BY_CHOICE, BY_LIMIT = 1, 2  # how an episode of macro steps ends
 SEEN, DIRECTIONS = 16, len(Compass)  # how many ways there are to perceive, and markers to be
 SENSES = SEEN * DIRECTIONS * 2  # and a mode was idle or not; see `sense_world`
+_COMPLETED = int(Ending.COMPLETED)
+
+
+class UnitArrays(NamedTuple):
+    """Q units of work as compiled code takes them; `pomp.engine.units.Units` makes them.
+
+    Attributes:
+        lists: `[T, M]` int32: rows of programs to run one after the other: a program's number,
+            `CANDIDATE` for the unit's own, -1 behind the last.
+        table: `[Q, 3]` int32: each unit's list, its candidate and its first world.
+        salts: `[Q]` uint64, joined to the worlds' streams; or `[0]`.
+        span: how many worlds each unit runs on, one after the other from the first.
+        rounds: how often the list is run; above 1 only until the task is done.
+        patience: actions without progress after which no round begins; 0: never mind.
+    """
+
+    lists: Any
+    table: Any
+    salts: Any
+    span: Any
+    rounds: Any
+    patience: Any
+
+
+class LaneResults(NamedTuple):
+    """What came of N lanes, each array written.
+
+    Attributes:
+        values: `[N]` float64: the return of the episode at its end.
+        actions: `[N]` int32: actions performed here.
+        calls: `[N]` int32: the programs' final call counters, added up.
+        completed: `[N]` bool: every program ran to its end.
+    """
+
+    values: Any
+    actions: Any
+    calls: Any
+    completed: Any
+
+
+class Lane(NamedTuple):
+    """Scratch memory for one world and the program that runs on it.
+
+    Attributes:
+        cells: `[H * W]` uint8.
+        memory: `[M]` int32.
+        stream: `[1]` uint64.
+        counters: `[D]` int32, for the loops of the deepest program.
+    """
+
+    cells: Any
+    memory: Any
+    stream: Any
+    counters: Any
+
+    @classmethod
+    def empty(cls, cells: int, slots: int, depth: int) -> "Lane":
+        """Return uninitialised memory for worlds of so many cells and slots, on the CPU."""
+        return cls(
+            np.empty(cells, np.uint8),
+            np.empty(slots, np.int32),
+            np.empty(1, np.uint64),
+            np.empty(max(depth, 1), np.int32),
+        )
+
+
+class StepResults(NamedTuple):
+    """What came of one step of B episodes, each array written.
+
+    Attributes:
+        is_over: `[B]` bool, also read: the episode has ended.
+        rewards: `[B]` float64.
+        terminated: `[B]` bool: the task is done.
+        truncated: `[B]` bool: the limit is reached.
+    """
+
+    is_over: Any
+    rewards: Any
+    terminated: Any
+    truncated: Any
+
+
+class MacroSteps(NamedTuple):
+    """What B episodes of macro steps consist of: the modes of each, and how they end.
+
+    Attributes:
+        code: `[P, L]` uint32, programs.
+        first: `[B]` int32: the first program of each world's machine; its modes follow each other.
+        modes: `[B]` int32: how many modes it has.
+        last_words: the program that runs before an episode ends by choice; -1: none.
+        cap: the `Cap` of each program.
+        most: macro steps after which an episode ends.
+        restarts: whether a new episode begins where one has ended; else it stays as it is.
+    """
+
+    code: Any
+    first: Any
+    modes: Any
+    last_words: Any
+    cap: Any
+    most: Any
+    restarts: Any
+
+
+class EpisodeState(NamedTuple):
+    """Where B episodes of macro steps stand, each array written.
+
+    Attributes:
+        mode: `[B]` int64: the mode that ran last; -1 before the first.
+        taken: `[B]` int32: macro steps of the episode.
+        ending: `[B]` uint8: 0, or how the episode ended in this step (or before, if none restart):
+            `BY_CHOICE` or `BY_LIMIT`.
+        rewards: `[B]` float64: of the last step.
+        returns: `[B]` float64: the episode's return after the last step.
+        idle: `[B]` uint8: the mode that ran last took no action; 0 at an episode's start.
+    """
+
+    mode: Any
+    taken: Any
+    ending: Any
+    rewards: Any
+    returns: Any
+    idle: Any
 
 
 @scalar
-def reset_world(draw_start, begin, world, constants, cells, pose, memory, stream):
-    """Draw a start from the world's stream."""
-    for cell in range(cells.shape[1]):
-        cells[world, cell] = 0
-    for slot in range(memory.shape[1]):
-        memory[world, slot] = 0
-    pose[world] = draw_start(cells[world], constants, memory[world], stream[world : world + 1])
-    begin(cells[world], constants, np.int64(pose[world]), memory[world])
+def reset_world(draw_start, begin, index, constants, worlds):
+    """Draw a start from a world's stream, in place.
+
+    Args:
+        draw_start: the task's.
+        begin: the task's.
+        index: which of the worlds.
+        constants: `[N]` int64, read.
+        worlds: the `Worlds`.
+    """
+    cells, memory = worlds.cells[index], worlds.memory[index]
+    for cell in range(len(cells)):
+        cells[cell] = 0
+    for slot in range(len(memory)):
+        memory[slot] = 0
+    worlds.pose[index] = draw_start(cells, constants, memory, worlds.stream[index : index + 1])
+    begin(cells, constants, np.int64(worlds.pose[index]), memory)
 
 
 @scalar
-def act_on_world(step, world, action, constants, cells, pose, memory, stream):
-    """Perform one action in place; returns its reward."""
-    before = value(memory[world], constants)
-    memory[world, ACTIONS] += 1
-    pose[world] = step(
-        cells[world],
-        constants,
-        np.int64(pose[world]),
-        memory[world],
-        stream[world : world + 1],
-        action,
+def state_of(worlds, index):
+    """Return one of the `Worlds` as a `WorldState` that shares its memory."""
+    return WorldState(
+        worlds.cells[index],
+        np.int64(worlds.pose[index]),
+        worlds.memory[index],
+        worlds.stream[index : index + 1],
     )
-    return reward(before, memory[world], constants)
 
 
 @scalar
-def play_world(
-    step, draw_start, begin, world, actions, limit, constants, cells, pose, memory, stream,
-    is_over, rewards, terminated, truncated,
-):  # fmt: skip
+def act_on_world(step, index, action, constants, worlds):
+    """Perform one action in one of the `Worlds`, in place; returns its reward."""
+    cells, pose, memory, stream = state_of(worlds, index)
+    before = value(memory, constants)
+    memory[ACTIONS] += 1
+    worlds.pose[index] = step(cells, constants, pose, memory, stream, action)
+    return reward(before, memory, constants)
+
+
+@scalar
+def play_world(step, draw_start, begin, index, actions, limit, constants, worlds, results):
     """One step of an episode; the step after its end starts the next and pays nothing.
 
     Args:
-        step: the task's; `draw_start` and `begin` too.
-        draw_start: see `step`.
-        begin: see `step`.
-        world: which.
+        step: the task's.
+        draw_start: the task's.
+        begin: the task's.
+        index: which of the worlds.
         actions: `[B]` int64, read.
         limit: actions after which an episode is truncated.
-        constants: int64; the batch follows: `cells`, `pose`, `memory`, `stream`.
-        cells: see `constants`.
-        pose: see `constants`.
-        memory: see `constants`.
-        stream: see `constants`.
-        is_over: `[B]` bool, written: the episode has ended.
-        rewards: `[B]` float64, written.
-        terminated: `[B]` bool, written: the task is done.
-        truncated: `[B]` bool, written: the limit is reached.
+        constants: `[N]` int64, read.
+        worlds: the `Worlds`, written.
+        results: the `StepResults`, written.
     """
-    if is_over[world]:
-        reset_world(draw_start, begin, world, constants, cells, pose, memory, stream)
-        rewards[world] = 0.0
-        terminated[world] = False
-        truncated[world] = False
+    if results.is_over[index]:
+        reset_world(draw_start, begin, index, constants, worlds)
+        results.rewards[index] = 0.0
+        results.terminated[index] = False
+        results.truncated[index] = False
     else:
-        action = np.int64(actions[world])
-        rewards[world] = act_on_world(step, world, action, constants, cells, pose, memory, stream)
-        terminated[world] = memory[world, DONE] != 0
-        truncated[world] = memory[world, DONE] == 0 and memory[world, ACTIONS] >= limit
-    is_over[world] = terminated[world] or truncated[world]
+        action, memory = np.int64(actions[index]), worlds.memory[index]
+        results.rewards[index] = act_on_world(step, index, action, constants, worlds)
+        results.terminated[index] = memory[DONE] != 0
+        results.truncated[index] = memory[DONE] == 0 and memory[ACTIONS] >= limit
+    results.is_over[index] = results.terminated[index] or results.truncated[index]
 
 
 @scalar
-def sense_world(world, constants, cells, pose, idle, compass):
-    """What transitions by rules see, as a number below `SENSES`.
+def sense_world(index, constants, worlds, idle, compass):
+    """Return what transitions by rules see, as a number below `SENSES`.
 
     Bit i is set if perception i holds (of the first four), `SEEN` times the compass is added if
     that is asked for, and `SEEN * DIRECTIONS` if the last mode took no action.
+
+    Args:
+        index: which of the worlds.
+        constants: `[N]` int64, read.
+        worlds: the `Worlds`, read.
+        idle: `[B]` uint8, read: the last mode took no action.
+        compass: whether the compass is asked for.
     """
-    place = np.int64(pose[world])
-    seen = SEEN * find_marker(cells[world], constants, place) if compass else 0
+    cells, place = worlds.cells[index], np.int64(worlds.pose[index])
+    seen = SEEN * find_marker(cells, constants, place) if compass else 0
     for perception in range(4):
-        if perceive(cells[world], constants, place, perception):
+        if perceive(cells, constants, place, perception):
             seen += 1 << perception
-    return seen + SEEN * DIRECTIONS if idle[world] != 0 else seen
+    return seen + SEEN * DIRECTIONS if idle[index] != 0 else seen
 
 
 @scalar
-def take_mode(
-    step, draw_start, begin, world, code, first, modes, last_words, choices, most, restarts,
-    by_calls, limit, constants, cells, pose, memory, stream,
-    mode, taken, ending, rewards, worth, idle, counters, outcome,
-):  # fmt: skip
+def take_mode(step, draw_start, begin, index, macro, choices, constants, worlds, state, counters):
     """One macro step of an episode, in place: a program runs, or the episode ends.
 
     Args:
-        step: the task's; `draw_start` and `begin` too.
-        draw_start: see `step`.
-        begin: see `step`.
-        world: which.
-        code: `[P, L]` uint32, the programs.
-        first: `[B]` int32: the world's first program; its modes are that one and those after it.
-        modes: `[B]` int32: how many it has.
-        last_words: the program that runs before an episode ends by choice; -1: none.
+        step: the task's.
+        draw_start: the task's.
+        begin: the task's.
+        index: which of the worlds.
+        macro: the `MacroSteps`.
         choices: `[B]` int64, read: a mode's number, or the number of modes: end.
-        most: macro steps after which an episode ends.
-        restarts: whether a new episode begins where one has ended; else it stays as it is.
-        by_calls: see `run_program`, also for `limit`.
-        limit: the cap of each program.
-        constants: int64; the batch follows: `cells`, `pose`, `memory`, `stream`.
-        cells: see `constants`.
-        pose: see `constants`.
-        memory: see `constants`.
-        stream: see `constants`.
-        mode: `[B]` int64: the mode that ran last; -1 before the first.
-        taken: `[B]` int32: macro steps of the episode.
-        ending: `[B]` uint8: 0, or how the episode ended in this step (or before, if none restart).
-        rewards: `[B]` float64, written.
-        worth: `[B]` float64, written: what the episode is worth after this step.
-        idle: `[B]` uint8, written: the mode that ran took no action; 0 at an episode's start.
-        counters: int32, scratch for the deepest program's loops.
-        outcome: `[2]` int32, scratch.
+        constants: `[N]` int64, read.
+        worlds: the `Worlds`, written.
+        state: the `EpisodeState`, written.
+        counters: `[D]` int32, scratch for the loops.
     """
-    if ending[world] != 0 and not restarts:
-        rewards[world] = 0.0
+    if state.ending[index] != 0 and not macro.restarts:
+        state.rewards[index] = 0.0
         return
-    before = value(memory[world], constants)
-    actions, done = memory[world, ACTIONS], memory[world, DONE]
-    choice = np.int64(choices[world])
-    program = np.int64(last_words) if choice == modes[world] else first[world] + choice
+    memory = worlds.memory[index]
+    before = value(memory, constants)
+    actions, done = memory[ACTIONS], memory[DONE]
+    choice = np.int64(choices[index])
+    is_end = choice == macro.modes[index]
+    program = np.int64(macro.last_words) if is_end else macro.first[index] + choice
     if program >= 0:
-        pose[world] = run_program(
-            step, refuses_nothing, notes_nothing, sees_nothing, (), world,
-            code[program], constants, cells[world], np.int64(pose[world]), memory[world],
-            stream[world : world + 1], counters, by_calls, limit, outcome,
+        outcome = run_program(
+            step, refuses_nothing, notes_nothing, sees_nothing, (),
+            macro.code[program], macro.cap, constants, state_of(worlds, index), counters,
         )  # fmt: skip
-    taken[world] += 1
-    by_limit = BY_LIMIT if taken[world] >= most else 0
-    ending[world] = BY_CHOICE if choice == modes[world] else by_limit
-    mode[world] = choice
+        worlds.pose[index] = outcome.pose
+    state.taken[index] += 1
+    by_limit = BY_LIMIT if state.taken[index] >= macro.most else 0
+    state.ending[index] = BY_CHOICE if is_end else by_limit
+    state.mode[index] = choice
     # Snake's last bite is an action that does not count, but it changes the flag.
-    idle[world] = memory[world, ACTIONS] == actions and memory[world, DONE] == done
-    worth[world] = value(memory[world], constants)
-    rewards[world] = worth[world] - before
-    if ending[world] != 0 and restarts:
-        reset_world(draw_start, begin, world, constants, cells, pose, memory, stream)
-        mode[world] = -1
-        taken[world] = 0
-        idle[world] = 0
+    state.idle[index] = memory[ACTIONS] == actions and memory[DONE] == done
+    state.returns[index] = value(memory, constants)
+    state.rewards[index] = state.returns[index] - before
+    if state.ending[index] != 0 and macro.restarts:
+        reset_world(draw_start, begin, index, constants, worlds)
+        state.mode[index] = -1
+        state.taken[index] = 0
+        state.idle[index] = 0
 
 
 @scalar
 def copy_row(source, target):
-    """Copy one row of a batch."""
+    """Copy an array `source` `[N]` into a `target` `[N]`."""
     for place in range(len(source)):
         target[place] = source[place]
 
 
 @scalar
-def run_lane(
-    step, lane, unit, offset, code, lists, units, salts, rounds, patience, by_calls, limit,
-    constants, cells, pose, memory, stream,
-    cells_after, pose_after, memory_after, stream_after,
-    values, actions, calls, completed,
-    lane_cells, lane_memory, lane_stream, counters, outcome,
-):  # fmt: skip
+def copy_world(worlds, index, lane):
+    """Copy one of the `Worlds` into a `Lane`; returns its `WorldState` there."""
+    copy_row(worlds.cells[index], lane.cells)
+    copy_row(worlds.memory[index], lane.memory)
+    lane.stream[0] = worlds.stream[index]
+    return WorldState(lane.cells, np.int64(worlds.pose[index]), lane.memory, lane.stream)
+
+
+@scalar
+def run_lane(step, lane, units, code, cap, constants, worlds, after, results, scratch):
     """Run one unit's list of programs on one of its worlds.
 
     Args:
         step: the task's.
-        lane: where the results go.
-        unit: which.
-        offset: which of the unit's worlds.
+        lane: which of the lanes; unit u's are u * span and those after it.
+        units: the `UnitArrays`.
         code: `[P, L]` uint32, the programs.
-        lists: `[T, M]` int32: rows of programs to run one after the other: a program's number,
-            `CANDIDATE` for the unit's own, -1 behind the last.
-        units: `[Q, 3]` int32: the list, its candidate and its first world.
-        salts: `[Q]` uint64, joined to the worlds' streams; or empty.
-        rounds: how often the list is run; above 1 only until the task is done.
-        patience: actions without progress after which no round begins; 0: never mind.
-        by_calls: see `run_program`, also for `limit`.
-        limit: the cap of each program.
-        constants: int64.
-        cells: the start states, read; `pose`, `memory`, `stream` likewise.
-        pose: see `cells`.
-        memory: see `cells`.
-        stream: see `cells`.
-        cells_after: the final states of all lanes, written; all four empty: not wanted. They may be
-            the start states themselves if no other lane starts there.
-        pose_after: see `cells_after`.
-        memory_after: see `cells_after`.
-        stream_after: see `cells_after`.
-        values: `[lanes]` float64, written: what the episode is worth at the end.
-        actions: `[lanes]` int32, written: actions performed here.
-        calls: `[lanes]` int32, written: the programs' final call counters, added up.
-        completed: `[lanes]` bool, written: every program ran to its end.
-        lane_cells: scratch for one world; `lane_memory`, `lane_stream` likewise.
-        lane_memory: see `lane_cells`.
-        lane_stream: see `lane_cells`.
-        counters: int32, scratch for the deepest program's loops.
-        outcome: `[2]` int32, scratch.
+        cap: the `Cap` of each program.
+        constants: `[N]` int64, read.
+        worlds: the start states, `Worlds`, read.
+        after: the final states of all lanes, `Worlds`, written; empty: not wanted. They may be the
+            start states themselves if no other lane starts there.
+        results: the `LaneResults`, written.
+        scratch: the `Lane` that the programs run in.
     """
-    row = units[unit, UNIT_LIST]
-    world = units[unit, UNIT_WORLD] + offset
-    copy_row(cells[world], lane_cells)
-    copy_row(memory[world], lane_memory)
-    lane_stream[0] = stream[world]
-    if len(salts):
-        lane_stream[0] ^= salts[unit]
-    lane_pose = np.int64(pose[world])
-    acted_before = memory[world, ACTIONS]
+    unit = lane // units.span
+    row = units.table[unit, UNIT_LIST]
+    cells, pose, memory, stream = copy_world(
+        worlds, units.table[unit, UNIT_WORLD] + lane % units.span, scratch
+    )
+    if len(units.salts):
+        stream[0] ^= units.salts[unit]
+    acted_before = memory[ACTIONS]
     spent, is_complete = 0, True
-    score, scored_at = lane_memory[SCORE], lane_memory[ACTIONS]
-    for _ in range(rounds):
-        round_from, place = lane_memory[ACTIONS], 0
+    score, scored_at = memory[SCORE], memory[ACTIONS]
+    for _ in range(units.rounds):
+        round_from, place = memory[ACTIONS], 0
         # No `for` in a `for` here: on an H200, CUDA's assembler lost the inner one's bound.
-        while place < lists.shape[1] and lists[row, place] != -1:
-            program = lists[row, place]
+        while place < units.lists.shape[1] and units.lists[row, place] != -1:
+            program = units.lists[row, place]
             place += 1
             if program == CANDIDATE:
-                program = units[unit, UNIT_CANDIDATE]
-            lane_pose = run_program(
-                step, refuses_nothing, notes_nothing, sees_nothing, (), lane,
-                code[program], constants, lane_cells, lane_pose, lane_memory,
-                lane_stream, counters, by_calls, limit, outcome,
+                program = units.table[unit, UNIT_CANDIDATE]
+            outcome = run_program(
+                step, refuses_nothing, notes_nothing, sees_nothing, (), code[program], cap,
+                constants, WorldState(cells, pose, memory, stream), scratch.counters,
             )  # fmt: skip
-            spent += outcome[CALLS]
-            is_complete = is_complete and outcome[ENDING] == 0
-        if lane_memory[DONE] != 0 or lane_memory[ACTIONS] == round_from:
+            pose = outcome.pose
+            spent += outcome.calls
+            is_complete = is_complete and outcome.ending == _COMPLETED
+        if memory[DONE] != 0 or memory[ACTIONS] == round_from:
             break  # done, or idle: the next round would be as idle
-        if lane_memory[SCORE] > score:
-            score, scored_at = lane_memory[SCORE], lane_memory[ACTIONS]
-        elif patience > 0 and lane_memory[ACTIONS] - scored_at >= patience:
+        if memory[SCORE] > score:
+            score, scored_at = memory[SCORE], memory[ACTIONS]
+        elif units.patience > 0 and memory[ACTIONS] - scored_at >= units.patience:
             break
-    values[lane] = value(lane_memory, constants)
-    actions[lane] = lane_memory[ACTIONS] - acted_before
-    calls[lane] = spent
-    completed[lane] = is_complete
-    if len(pose_after):
-        copy_row(lane_cells, cells_after[lane])
-        copy_row(lane_memory, memory_after[lane])
-        stream_after[lane] = lane_stream[0]
-        pose_after[lane] = lane_pose
+    results.values[lane] = value(memory, constants)
+    results.actions[lane] = memory[ACTIONS] - acted_before
+    results.calls[lane] = spent
+    results.completed[lane] = is_complete
+    if len(after.pose):
+        copy_row(cells, after.cells[lane])
+        copy_row(memory, after.memory[lane])
+        after.stream[lane] = stream[0]
+        after.pose[lane] = pose

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from pomp.core.compiling import cache_folder
-from pomp.core.cuda import load_cuda
+from pomp.core.cuda import as_launchable, load_cuda, to_device
 from pomp.core.errors import ConfigError
 from pomp.core.storage import write_atomically
 from pomp.tasks.task import Setting, Task
@@ -39,6 +39,12 @@ def _cuda_kernels(task: Task, cells: int, slots: int, depth: int) -> ModuleType:
     load_cuda()
     sizes = f"CELLS, SLOTS, DEPTH = {cells}, {slots}, {depth}"
     return _fill_in("kernels_cuda", task, (_SIZES, sizes))
+
+
+@cache
+def constants_on_device(setting: Setting) -> Any:
+    """Return a setting's constants in GPU memory, as kernels take them; copied there once."""
+    return as_launchable(to_device(setting.constants))
 
 
 def _fill_in(template: str, task: Task, *replacements: tuple[str, str]) -> ModuleType:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,30 +18,11 @@ from pomp.dsl.bytecode import (
 )
 from pomp.engine.loading import kernels_of
 from pomp.engine.rollout import Programs, as_code, as_lists, check_worlds
+from pomp.engine.tracing import TraceArrays
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
-
-
-class TraceArrays(NamedTuple):
-    """What the recording kernel writes; B lanes, T actions, M programs a list, L instructions."""
-
-    stops_on_error: NDArray[np.bool_]  # [1]
-    length: NDArray[np.int32]  # [B]: actions performed, also those past T
-    action: NDArray[np.int8]  # [B, T]
-    pose: NDArray[np.int32]  # [B, T]: after the action
-    reward: NDArray[np.float64]  # [B, T]
-    done: NDArray[np.bool_]  # [B, T]: after the action
-    counted: NDArray[np.bool_]  # [B, T]: False only for Snake's bite
-    pc: NDArray[np.int32]  # [B, T]: the instruction
-    program: NDArray[np.int32]  # [B, T]: the place in the list
-    counters: NDArray[np.int32]  # [B, T, depth]: the loops' counters
-    cells: NDArray[np.uint8]  # [B, T, H * W] after the action, or [B, 0, 0]
-    branches: NDArray[np.uint8]  # [B, M, L]: bit 0: seen false, bit 1: seen true
-    running: NDArray[np.int32]  # [B], scratch
-    worth: NDArray[np.float64]  # [B], scratch
-    counted_before: NDArray[np.int32]  # [B], scratch
 
 
 @dataclass(frozen=True)
@@ -51,19 +31,27 @@ class Trace:
 
     Attributes:
         arrays: a row per action; rows past `arrays.length` are undefined.
-        calls: `[B, M]`: the call counter at the end of each program of the list.
-        ending: `[B, M]`: why each program stopped, an `Ending`; -1: it was not run.
         worlds: the final states.
         code: the programs.
         programs: `[B, M]`: which of them each lane ran, -1: none.
     """
 
     arrays: TraceArrays
-    calls: NDArray[np.int32]
-    ending: NDArray[np.int32]
     worlds: WorldBatch
     code: Code
     programs: NDArray[np.int32]
+
+    @property
+    def calls(self) -> NDArray[np.int32]:
+        """`[B, M]` int32: the call counter at the end of each program of the list."""
+        calls: NDArray[np.int32] = self.arrays.calls
+        return calls
+
+    @property
+    def ending(self) -> NDArray[np.int32]:
+        """`[B, M]` int32: why each program stopped, an `Ending`; -1: it was not run."""
+        ending: NDArray[np.int32] = self.arrays.ending
+        return ending
 
     def coverage(self, place: int = 0) -> NDArray[np.float64]:
         """`[B]`: share of (condition, truth value) pairs seen; NaN for a program without any.
@@ -134,19 +122,16 @@ def record(
     world_of_lane = np.arange(len(worlds)) if paired else np.tile(np.arange(len(worlds)), len(rows))
     lanes = worlds.take(world_of_lane)
     steps = limits.limit * rows.shape[1] if most_actions is None else most_actions
-    arrays = _room(lanes, steps, rows.shape[1], code, keep_cells, stop_on_error)
-    calls = np.zeros((len(lanes), rows.shape[1]), np.int32)
-    ending = np.full((len(lanes), rows.shape[1]), -1, np.int32)
+    arrays = _trace_arrays(lanes, steps, rows.shape[1], code, keep_cells, stop_on_error)
     kernels_of(setting.task).record_lanes(
-        code.instructions, rows, limits.by_calls, limits.limit, paired,
-        setting.constants, *lanes.arrays, arrays, calls, ending,
-        np.zeros(max(code.depth, 1), np.int32), np.zeros(2, np.int32),
+        code.instructions, rows, limits, paired, setting.constants, lanes.arrays, arrays,
+        np.zeros(max(code.depth, 1), np.int32),
     )  # fmt: skip
     list_of_lane = np.arange(len(lanes)) // (1 if paired else max(len(worlds), 1))
-    return Trace(arrays, calls, ending, lanes, code, rows[list_of_lane])
+    return Trace(arrays, lanes, code, rows[list_of_lane])
 
 
-def _room(
+def _trace_arrays(
     lanes: WorldBatch, steps: int, places: int, code: Code, keep_cells: bool, stop: bool
 ) -> TraceArrays:
     count, size = len(lanes), lanes.cells.shape[1]
@@ -164,6 +149,8 @@ def _room(
         counters=np.zeros((*kept, max(code.depth, 1)), np.int32),
         cells=np.zeros((*kept, size) if keep_cells else (count, 0, 0), np.uint8),
         branches=np.zeros((count, places, code.instructions.shape[1]), np.uint8),
+        calls=np.zeros((count, places), np.int32),
+        ending=np.full((count, places), -1, np.int32),
         running=np.zeros(count, np.int32),
         worth=np.zeros(count, np.float64),
         counted_before=np.zeros(count, np.int32),

@@ -13,6 +13,7 @@ from pomp.core.errors import ConfigError, DeviceMemoryError
 from pomp.dsl.bytecode import Code, compile_ids, compile_programs
 from pomp.dsl.syntax import Program
 from pomp.dsl.vocabulary import Action
+from pomp.engine.lanes import Lane, LaneResults
 from pomp.engine.loading import kernels_of
 from pomp.engine.rollout_cuda import Found, LaunchPad, act_cuda, run_cuda
 from pomp.engine.units import DEFAULT_CAP, Launch, Units
@@ -24,7 +25,6 @@ LEAST_LANES, LEAST_WORLDS = 256, 2048  # work below which another thread does no
 
 Programs = Code | Sequence[Program | str] | NDArray[np.integer]
 """Compiled code, trees or texts, or token ids `[P, L]`."""
-_Parts = tuple[Any, ...]  # values, actions, calls, completed, flat
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ def _cross(
 ) -> Rollout:  # fmt: skip
     units = Units.crossed(rows, len(worlds))
     after = worlds.room(units.lanes if keep_worlds else 0)
-    parts = _run(setting, code, units, worlds, after, cap, threads)
-    return _shaped(parts, (len(rows), len(worlds)), after if keep_worlds else None)
+    results = _run(Launch(setting, code, units, worlds, cap), after, threads)
+    return _shaped(results, (len(rows), len(worlds)), after if keep_worlds else None)
 
 
 def run_launches(
@@ -134,10 +134,7 @@ def run_launches(
         if work.worlds.device == "cuda":
             values, actions = next(found_on_device)
         else:
-            worlds, nothing = work.worlds, work.worlds.room(0)
-            values, actions, *_ = _run(
-                work.setting, work.code, work.units, worlds, nothing, work.cap, threads
-            )
+            values, actions, *_ = _run(work, work.worlds.room(0), threads)
         shape = (len(work.units), work.units.span)
         results.append((values.reshape(shape), actions.reshape(shape)))
     return results
@@ -160,8 +157,8 @@ def advance(
     rows = as_lists(np.asarray(choice).reshape(-1, 1), len(code))
     if len(rows) != len(worlds):
         raise ConfigError(f"{len(worlds)} worlds need as many choices, got {len(rows)}")
-    parts = _run(setting, code, Units.paired(rows), worlds, worlds, cap, threads)
-    return _shaped(parts, (len(worlds), 1), worlds)
+    results = _run(Launch(setting, code, Units.paired(rows), worlds, cap), worlds, threads)
+    return _shaped(results, (len(worlds), 1), worlds)
 
 
 def act_on(
@@ -192,49 +189,43 @@ def act_on(
     edges = [len(worlds) * part // parts for part in range(parts + 1)]
 
     def act_part(part: int) -> None:
-        act(edges[part], edges[part + 1], chosen, setting.constants, *worlds.arrays, rewards)
+        act(edges[part], edges[part + 1], chosen, setting.constants, worlds.arrays, rewards)
 
     launch(parts, act_part)
     return rewards
 
 
-def _run(
-    setting: Setting, code: Code, units: Units, worlds: WorldBatch, after: WorldBatch,
-    cap: Cap | str, threads: int | None,
-) -> _Parts:  # fmt: skip
+def _run(work: Launch, after: WorldBatch, threads: int | None) -> LaneResults:
+    """Run units where their worlds are; the final states are written to `after`, unless empty."""
+    setting, worlds, lanes = work.setting, work.worlds, work.units.lanes
     check_worlds(setting, worlds)
-    limits = cap if isinstance(cap, Cap) else Cap.parse(cap)
+    limits = work.limits
     if worlds.device == "cuda":
-        return run_cuda(setting, code, units, worlds, after, limits)
-    lanes = units.lanes
-    values = np.empty(lanes, np.float64)
-    actions, calls = np.empty(lanes, np.int32), np.empty(lanes, np.int32)
-    completed = np.empty(lanes, np.bool_)
+        return run_cuda(work, after)
+    results = LaneResults(
+        np.empty(lanes, np.float64),
+        np.empty(lanes, np.int32),
+        np.empty(lanes, np.int32),
+        np.empty(lanes, np.bool_),
+    )
     run_lanes = kernels_of(setting.task).run_lanes
     parts = parts_for(lanes, threads, least=LEAST_LANES)
 
     def run_part(part: int) -> None:
+        scratch = Lane.empty(worlds.cells.shape[1], worlds.memory.shape[1], work.code.depth)
         run_lanes(
-            part, parts, units.span, code.instructions, *units.arrays, units.rounds, units.patience,
-            limits.by_calls, limits.limit,
-            setting.constants, *worlds.arrays, *after.arrays, values, actions, calls, completed,
-            np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
-            np.empty(1, np.uint64), np.empty(max(code.depth, 1), np.int32), np.empty(2, np.int32),
+            part, parts, work.units.arrays, work.code.instructions, limits,
+            setting.constants, worlds.arrays, after.arrays, results, scratch,
         )  # fmt: skip
 
     launch(parts, run_part)
-    return values, actions, calls, completed
+    return results
 
 
-def _shaped(parts: _Parts, shape: tuple[int, int], worlds: WorldBatch | None) -> Rollout:
-    values, actions, calls, completed = parts
-    return Rollout(
-        values.reshape(shape),
-        actions.reshape(shape),
-        calls.reshape(shape),
-        completed.reshape(shape),
-        worlds,
-    )
+def _shaped(results: LaneResults, shape: tuple[int, int], worlds: WorldBatch | None) -> Rollout:
+    """Results of lanes as those of lists times worlds."""
+    values, actions, calls, completed = (array.reshape(shape) for array in results)
+    return Rollout(values, actions, calls, completed, worlds)
 
 
 def as_code(programs: Programs, *, source: bool = False) -> Code:

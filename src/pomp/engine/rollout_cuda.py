@@ -11,32 +11,37 @@ from pomp.core.cuda import (
     THREADS,
     DeviceArray,
     as_launchable,
+    as_launchable_group,
     blocks_for,
     is_on_device,
     load_cuda,
     room,
     to_device,
 )
-from pomp.dsl.bytecode import Code
-from pomp.engine.loading import cuda_kernels_of
-from pomp.engine.units import Launch, Units
-from pomp.karel.interpreter import Cap
+from pomp.engine.lanes import LaneResults, UnitArrays
+from pomp.engine.loading import constants_on_device, cuda_kernels_of
+from pomp.engine.units import Launch
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
 
 RESULTS = (np.float64, np.int32, np.int32, np.bool_)
-"""Types of values, actions, calls and completed."""
-Results = tuple[DeviceArray, ...]
+"""Types of `LaneResults`."""
+_BROUGHT = ("lists", "table", "salts")  # the arrays among `UnitArrays`
 Found = tuple[NDArray[np.float64], NDArray[np.int32]]  # values and actions
 
 
-def run_cuda(
-    setting: Setting, code: Code, units: Units, worlds: WorldBatch, after: WorldBatch, cap: Cap
-) -> Results:
-    """Run units; see `rollout`. Returns values, actions, calls, completed by lane."""
-    results = _results(units.lanes)
-    inputs = [as_launchable(array) for array in (code.on_device, *map(to_device, units.arrays))]
-    _prepare(setting, code.depth, inputs, units, worlds, after, cap, results)(0)
+def run_cuda(launch: Launch, after: WorldBatch) -> LaneResults:
+    """Run units; returns what came of each lane.
+
+    Args:
+        launch: what runs; its worlds are on the GPU.
+        after: room for the final states of all lanes, or for none; they may be the start states.
+    """
+    results = _results(launch.units.lanes)
+    units = launch.units.arrays
+    lists, table, salts = (as_launchable(to_device(array)) for array in units[:3])
+    units = units._replace(lists=lists, table=table, salts=salts)
+    _prepare(launch, as_launchable(launch.code.on_device), units, after, results)(0)
     return results
 
 
@@ -68,21 +73,18 @@ class _Slot:
 
     def __init__(self) -> None:
         self.stream = load_cuda().stream()
-        self._results: Results = _results(1)
+        self._results = _results(1)
         self._inputs: dict[str, Any] = {}
 
     def prepare(self, launch: Launch) -> Callable[[Any], None]:
-        units, worlds = launch.units, launch.worlds
-        if len(self._results[0]) < units.lanes:
-            self._results = _results(2 * units.lanes)
+        worlds, lanes = launch.worlds, launch.units.lanes
+        if len(self._results.values) < lanes:
+            self._results = _results(2 * lanes)
         code = self._bring("code", launch.code.instructions)
-        names = ("lists", "table", "salts")
-        inputs = [self._bring(*pair) for pair in zip(names, units.arrays, strict=True)]
+        units = launch.units.arrays
+        brought = {name: self._bring(name, getattr(units, name)) for name in _BROUGHT}
         nothing = _no_worlds(worlds.task, *_shape_of(worlds))
-        return _prepare(
-            launch.setting, launch.code.depth, [code, *inputs], units, worlds, nothing,
-            Cap.parse(launch.cap), self._results,
-        )  # fmt: skip
+        return _prepare(launch, code, units._replace(**brought), nothing, self._results)
 
     def _bring(self, name: str, array: Any) -> Any:
         """An array in this slot's memory, or where it is if that is on the device already."""
@@ -99,7 +101,7 @@ class _Slot:
         return part
 
     def read(self, lanes: int) -> Found:
-        values, actions, *_ = self._results
+        values, actions = self._results.values, self._results.actions
         return values.array[:lanes].copy_to_host(), actions.array[:lanes].copy_to_host()
 
 
@@ -119,19 +121,27 @@ def _no_worlds(task: str, height: int, width: int, slots: int) -> WorldBatch:
 
 
 def _prepare(
-    setting: Setting, depth: int, inputs: list[Any], units: Units, worlds: WorldBatch,
-    after: WorldBatch, cap: Cap, results: Results,
-) -> Callable[[Any], None]:  # fmt: skip
-    """What starts the kernel on a stream, all its inputs being on the device."""
-    arrays = [as_launchable(array) for array in (*worlds.arrays, *after.arrays, *results)]
-    kernels = cuda_kernels_of(setting, depth)
+    launch: Launch, code: Any, units: UnitArrays, after: WorldBatch, results: LaneResults
+) -> Callable[[Any], None]:
+    """Return what starts the kernel on a stream.
+
+    Args:
+        launch: what runs.
+        code: its programs, `[P, L]` uint32, on the device.
+        units: its units, on the device.
+        after: room for the final states on the device, or for none.
+        results: room for the results on the device.
+    """
+    worlds = launch.worlds
+    groups = [as_launchable_group(group) for group in (worlds.arrays, after.arrays, results)]
+    kernels = cuda_kernels_of(launch.setting, launch.code.depth)
+    lanes, constants = launch.units.lanes, constants_on_device(launch.setting)
 
     def start(stream: Any) -> None:
-        if units.lanes:
-            kernels.run_lanes[blocks_for(units.lanes), THREADS, stream](
-                units.span, *inputs, units.rounds, units.patience,
-                cap.by_calls, cap.limit, constants_on_device(setting), *arrays,
-            )  # fmt: skip
+        if lanes:
+            kernels.run_lanes[blocks_for(lanes), THREADS, stream](
+                units, code, launch.limits, constants, *groups
+            )
 
     return start
 
@@ -140,15 +150,17 @@ def act_cuda(setting: Setting, worlds: WorldBatch, actions: Any) -> DeviceArray:
     """One action in every world; returns the rewards."""
     rewards = room(len(worlds), np.float64)
     chosen = as_launchable(actions, "actions", shape=(len(worlds),))
-    arrays = map(as_launchable, (*worlds.arrays, rewards))
     cuda_kernels_of(setting).act_on_worlds[blocks_for(len(worlds)), THREADS](
-        chosen, constants_on_device(setting), *arrays
+        chosen,
+        constants_on_device(setting),
+        as_launchable_group(worlds.arrays),
+        as_launchable(rewards),
     )
     return rewards
 
 
-def _results(lanes: int) -> Results:
-    """Room for the results, asked for once: each request stops the device for a moment."""
+def _results(lanes: int) -> LaneResults:
+    """Return memory for the results, asked for once: each request stops the device for a moment."""
     widths = [np.dtype(dtype).itemsize for dtype in RESULTS]  # widest first: all stay aligned
     whole = room(lanes * sum(widths), np.uint8).array
     parts, first = [], 0
@@ -156,10 +168,4 @@ def _results(lanes: int) -> Results:
         last = first + lanes * width
         parts.append(DeviceArray(whole[first:last].view(dtype)))
         first = last
-    return tuple(parts)
-
-
-@cache
-def constants_on_device(setting: Setting) -> Any:
-    """A setting's rules in GPU memory, as kernels take them; copied there once."""
-    return as_launchable(to_device(setting.constants))
+    return LaneResults(*parts)

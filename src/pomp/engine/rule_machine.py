@@ -3,10 +3,12 @@
 What a search evaluates millions of times. Episodes (`pomp.machine`) do the same a step at a time.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from pomp.core.compiling import scalar
-from pomp.engine.lanes import copy_row
+from pomp.engine.lanes import copy_world
 from pomp.karel.dynamics import (
     ACTIONS,
     COST,
@@ -22,7 +24,8 @@ from pomp.karel.dynamics import (
     value,
 )
 from pomp.karel.interpreter import (
-    CALLS,
+    Cap,
+    WorldState,
     notes_nothing,
     refuses_nothing,
     run_program,
@@ -39,6 +42,93 @@ STOPPED, STUCK, LATE, CUT, PROGRAMS_SHIFT = 0, 1, 2, 4, 3
 STUCKS, PROGRAMS, ACTED = range(3)  # a tally: episodes that were stuck, programs run, actions taken
 
 
+class RuleMachines(NamedTuple):
+    """C machines of K modes with R rules each, as compiled code takes them.
+
+    One of them is told in the same words: its arrays lack the leading axis, `code` is
+    `[K, L]` and `start` an integer.
+
+    Attributes:
+        code: `[C * K, L]` uint32, the machines' programs, one machine behind the other.
+        literals: `[C, K, R, 2]` int8: the conditions of each rule; -1: none.
+        targets: `[C, K, R]` int8: where each rule leads, K: stop; -1: there is no such rule.
+        defaults: `[C, K]` int8: where no rule leads.
+        start: `[C]` int8: the first mode.
+    """
+
+    code: Any
+    literals: Any
+    targets: Any
+    defaults: Any
+    start: Any
+
+
+class FitnessTerms(NamedTuple):
+    """What an episode of a machine counts with, and when it is given up.
+
+    Attributes:
+        most: programs after which an episode is stopped.
+        patience: `[N]` int64, by limit: actions without progress after which an episode is given
+            up; 0: never.
+        limits: `[N]` int64, rising: calls that a program may spend.
+        fragility: the share that counts of what is lost under the first limit; 0: it is not tried.
+        penalty: what is taken off an episode that is stuck.
+        lateness: what is taken off if the machine does not stop though the task is done.
+    """
+
+    most: Any
+    patience: Any
+    limits: Any
+    fragility: Any
+    penalty: Any
+    lateness: Any
+
+
+class Expectations(NamedTuple):
+    """What is known before C machines are played in B worlds, to give them up early.
+
+    Attributes:
+        needs: `[C]` float64: the least sum over all worlds that is of interest.
+        known: `[C, B]` float64: what another machine, the parent, earned.
+        hopes: `[C, B]` float64: what a world is taken to be worth until it is played.
+        orders: `[C, B]` int64: the worlds as they are played.
+        trust: a machine that earns what is known in so many worlds is taken to do so in all.
+    """
+
+    needs: Any
+    known: Any
+    hopes: Any
+    orders: Any
+    trust: Any
+
+
+class Earnings(NamedTuple):
+    """What C machines earn in B worlds, each array written.
+
+    Attributes:
+        earned: `[C, B]` float64: in each world that was played.
+        played: `[C]` int32: how many worlds these are; less than B if a machine was given up.
+        tallies: `[C, 3]` int64, added to: episodes that were stuck, programs run, actions taken.
+    """
+
+    earned: Any
+    played: Any
+    tallies: Any
+
+
+@scalar
+def machine_at(machines, index):
+    """Return one of the `RuleMachines`, which shares their memory."""
+    modes = machines.defaults.shape[1]
+    return RuleMachines(
+        machines.code[index * modes : (index + 1) * modes],
+        machines.literals[index],
+        machines.targets[index],
+        machines.defaults[index],
+        machines.start[index],
+    )
+
+
 @scalar
 def holds(literal, seen, direction, idle):
     """Whether a literal is true; `direction` is that of the nearest marker."""
@@ -53,87 +143,74 @@ def holds(literal, seen, direction, idle):
 
 
 @scalar
-def next_mode(mode, literals, targets, defaults, constants, cells, pose, idle):
-    """The mode that a machine's rules choose; the number of modes: stop.
+def next_mode(mode, machine, constants, world, idle):
+    """Return the mode that a machine's rules choose; the number of modes: stop.
 
     Args:
         mode: the one that ran.
-        literals: `[K, R, 2]` int8: the conditions of each rule; -1: none.
-        targets: `[K, R]` int8: where each rule leads; -1: there is no such rule.
-        defaults: `[K]` int8: where no rule leads.
-        constants: int64.
-        cells: `[H * W]` uint8.
-        pose: where the agent is.
+        machine: one of the `RuleMachines`.
+        constants: `[N]` int64, read.
+        world: the `WorldState`, read.
         idle: the mode took no action.
     """
     seen, direction = 0, -1  # the nearest marker is looked for only if a rule asks
     for perception in range(PERCEPTIONS):
-        seen |= int(perceive(cells, constants, pose, perception)) << perception
+        seen |= int(perceive(world.cells, constants, world.pose, perception)) << perception
     rule = 0
-    while rule < targets.shape[1] and targets[mode, rule] >= 0:
+    while rule < machine.targets.shape[1] and machine.targets[mode, rule] >= 0:
         fires, place = True, 0
         while fires and place < CONDITIONS:
-            literal = literals[mode, rule, place]
+            literal = machine.literals[mode, rule, place]
             if literal >= 0:
                 if direction < 0 and PERCEPTIONS <= literal >> 1 < IDLE:
-                    direction = find_marker(cells, constants, pose)
+                    direction = find_marker(world.cells, constants, world.pose)
                 fires = holds(literal, seen, direction, idle)
             place += 1
         if fires:
-            return np.int64(targets[mode, rule])
+            return np.int64(machine.targets[mode, rule])
         rule += 1
-    return np.int64(defaults[mode])
+    return np.int64(machine.defaults[mode])
 
 
 @scalar
-def run_machine(
-    step, code, first, literals, targets, defaults, start, most, patience, affordable,
-    limit, constants, cells, pose, memory, stream, counters, outcome,
-):  # fmt: skip
-    """One episode, in place; programs may spend `limit` calls.
+def run_machine(step, machine, most, patience, affordable, cap, constants, world, counters):
+    """One episode of a machine in one world, in place.
 
     Args:
         step: the task's.
-        code: `[P, L]` uint32, programs.
-        first: the machine's first; its others follow.
-        literals: see `next_mode`; so are `targets` and `defaults`.
-        targets: see `literals`.
-        defaults: see `literals`.
-        start: the first mode.
-        most: modes after which it is stopped.
+        machine: one of the `RuleMachines`.
+        most: programs after which it is stopped.
         patience: actions without progress after which it is given up; 0: never.
         affordable: actions after which it is given up in any case.
-        limit: the cap of each program, in calls.
-        constants: int64; the world follows.
-        cells: `[H * W]` uint8, written.
-        pose: where the agent is.
-        memory: int32, written.
-        stream: `[1]` uint64, written.
-        counters: int32, scratch for the deepest program's loops.
-        outcome: `[2]` int32, scratch.
+        cap: the `Cap` of each program, in calls.
+        constants: `[N]` int64, read.
+        world: the `WorldState`, whose arrays are written.
+        counters: `[D]` int32, scratch for the loops.
 
     Returns:
         How it ended, `CUT` added if the cap cut a program short, and the programs that ran.
     """
-    mode, taken, idles, cut, ending = np.int64(start), 0, 0, 0, -1
+    cells, pose, memory, stream = world
+    mode, taken, idles, cut, ending = np.int64(machine.start), 0, 0, 0, -1
+    modes = len(machine.defaults)
     score, scored_at = memory[SCORE], memory[ACTIONS]
     while taken < most:
         acted, done = memory[ACTIONS], memory[DONE]
-        pose = run_program(
-            step, refuses_nothing, notes_nothing, sees_nothing, (), 0,
-            code[first + mode], constants, cells, pose, memory,
-            stream, counters, True, limit, outcome,
+        outcome = run_program(
+            step, refuses_nothing, notes_nothing, sees_nothing, (), machine.code[mode], cap,
+            constants, WorldState(cells, pose, memory, stream), counters,
         )  # fmt: skip
+        pose = outcome.pose
         taken += 1
-        if outcome[CALLS] > limit:
+        if outcome.calls > cap.limit:
             cut = CUT
         idle = memory[ACTIONS] == acted and memory[DONE] == done
         idles = idles + 1 if idle else 0
-        mode = next_mode(mode, literals, targets, defaults, constants, cells, pose, idle)
-        if mode == len(defaults):
+        mode = next_mode(mode, machine, constants, WorldState(cells, pose, memory, stream), idle)
+        if mode == modes:
             ending = STOPPED
             break
-        if idles > len(defaults):  # nothing can change any more
+        if idles > modes:  # nothing can change any more
             break
         if memory[SCORE] > score:
             score, scored_at = memory[SCORE], memory[ACTIONS]
@@ -150,9 +227,10 @@ def run_machine(
 
 @scalar
 def afford(need, share, memory, constants):
-    """Actions after which an episode cannot earn `need` any more: the full score is worth 1.
+    """Return the actions after which an episode cannot earn `need` any more.
 
-    Of the episode a `share` counts; the rest is of another, which may be worth 1 too.
+    The full score is worth 1. Of the episode a `share` counts; the rest is of another, which may be
+    worth 1 too. `memory` `[M]` int32 and `constants` `[N]` int64 are read.
     """
     if constants[VALUE] != SUM or constants[COST] == 0:
         return np.inf
@@ -160,12 +238,8 @@ def afford(need, share, memory, constants):
 
 
 @scalar
-def play_machine(
-    step, world, code, first, literals, targets, defaults, start, most, patience, limits,
-    fragility, penalty, lateness, need, constants, cells, pose, memory, stream,
-    lane_cells, lane_memory, lane_stream, counters, outcome, tally,
-):  # fmt: skip
-    """What a machine earns in one world.
+def play_machine(step, index, machine, terms, need, constants, worlds, scratch, tally):
+    """Return what a machine earns in one world.
 
     The least under the limits but the first counts, minus the difference to the most, minus a share
     of what is lost under the first. They can differ only where a limit cuts a program short; else
@@ -173,60 +247,41 @@ def play_machine(
 
     Args:
         step: the task's.
-        world: which.
-        code: see `run_machine`, as for what follows.
-        first: see `code`.
-        literals: see `code`.
-        targets: see `code`.
-        defaults: see `code`.
-        start: see `code`.
-        most: see `code`.
-        patience: `[M]` int64, by limit.
-        limits: `[M]` int64, rising: calls that a program may spend.
-        fragility: the share of what is lost under the first limit; 0: it is not tried.
-        penalty: for an episode that is stuck.
-        lateness: what it costs if the machine does not stop though the task is done.
+        index: which of the worlds.
+        machine: one of the `RuleMachines`.
+        terms: the `FitnessTerms`.
         need: less than that is of no interest: the episode may be given up, and -inf come back.
-        constants: int64; the worlds follow, read.
-        cells: see `constants`.
-        pose: see `constants`.
-        memory: see `constants`.
-        stream: see `constants`.
-        lane_cells: scratch for one world, as `lane_memory` and `lane_stream`.
-        lane_memory: see `lane_cells`.
-        lane_stream: see `lane_cells`.
-        counters: int32, scratch for the deepest program's loops.
-        outcome: `[2]` int32, scratch.
-        tally: `[3]` int64, added to.
+        constants: `[N]` int64, read.
+        worlds: the `Worlds`, read.
+        scratch: the `Lane` that the programs run in.
+        tally: `[3]` int64, added to: stuck episodes, programs run, actions taken.
     """
     least, greatest, interrupted, is_stuck = np.inf, -np.inf, np.inf, False
-    attempt = 0 if fragility > 0 else 1
-    while attempt < len(limits):
-        copy_row(cells[world], lane_cells)
-        copy_row(memory[world], lane_memory)
-        lane_stream[0] = stream[world]
-        share = fragility if attempt == 0 else 1.0  # of the episode's worth that counts
-        affordable = afford(need, share, lane_memory, constants)
+    attempt = 0 if terms.fragility > 0 else 1
+    while attempt < len(terms.limits):
+        world = copy_world(worlds, index, scratch)
+        memory, acted_before = world.memory, world.memory[ACTIONS]
+        share = terms.fragility if attempt == 0 else 1.0  # of the episode's worth that counts
+        affordable = afford(need, share, memory, constants)
         ending = run_machine(
-            step, code, first, literals, targets, defaults, start, most, patience[attempt],
-            affordable, limits[attempt], constants, lane_cells, np.int64(pose[world]), lane_memory,
-            lane_stream, counters, outcome,
+            step, machine, terms.most, terms.patience[attempt], affordable,
+            Cap(True, terms.limits[attempt]), constants, world, scratch.counters,
         )  # fmt: skip
-        found = value(lane_memory, constants)
+        found = value(memory, constants)
         if ending & STUCK:
-            found -= penalty
+            found -= terms.penalty
         elif ending & LATE:
-            found -= lateness
+            found -= terms.lateness
         tally[PROGRAMS] += ending >> PROGRAMS_SHIFT
-        tally[ACTED] += lane_memory[ACTIONS] - memory[world, ACTIONS]
-        if lane_memory[ACTIONS] > affordable:
+        tally[ACTED] += memory[ACTIONS] - acted_before
+        if memory[ACTIONS] > affordable:
             return -np.inf
         if attempt == 0 and ending & CUT:
             interrupted = found
         else:
             least, greatest = min(least, found), max(greatest, found)
             is_stuck = is_stuck or ending & STUCK != 0
-        attempt = attempt + 1 if ending & CUT else len(limits)
+        attempt = attempt + 1 if ending & CUT else len(terms.limits)
     tally[STUCKS] += is_stuck
     earned = 2 * least - greatest
-    return earned - fragility * max(0.0, earned - interrupted)
+    return earned - terms.fragility * max(0.0, earned - interrupted)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.cuda import THREADS, as_launchable, blocks_for, fill, to_device
+from pomp.core.cuda import THREADS, as_launchable_group, blocks_for, fill
 from pomp.core.errors import ConfigError, WorldError
 from pomp.core.streams import Purpose, open_streams
-from pomp.engine.loading import cuda_kernels_of, kernels_of
+from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
 from pomp.karel.dynamics import CAP, COUNT
 from pomp.karel.world import Map, WorldBatch
 from pomp.tasks.task import Setting, Start
@@ -30,10 +30,11 @@ def reset_again(setting: Setting, worlds: WorldBatch, streams: NDArray[np.uint64
     """Fresh worlds in place; see `reset`."""
     fill(worlds.stream, streams)
     if worlds.device == "cuda":
-        arrays = map(as_launchable, (to_device(setting.constants), *worlds.arrays))
-        cuda_kernels_of(setting).reset_worlds[blocks_for(len(worlds)), THREADS](*arrays)
+        cuda_kernels_of(setting).reset_worlds[blocks_for(len(worlds)), THREADS](
+            constants_on_device(setting), as_launchable_group(worlds.arrays)
+        )
     else:
-        kernels_of(setting.task).reset_worlds(setting.constants, *worlds.arrays)
+        kernels_of(setting.task).reset_worlds(setting.constants, worlds.arrays)
 
 
 def draw_starts(
@@ -88,9 +89,7 @@ def take_up(setting: Setting, worlds: WorldBatch) -> WorldBatch:
         rule = f"{setting.task.name} ({setting.variant}) has at most {most} markers on a cell"
         raise WorldError(f"{rule}, the map shows {found}")
     is_usable = np.zeros(len(worlds), np.bool_)
-    kernels_of(setting.task).begin_worlds(
-        setting.constants, worlds.cells, worlds.pose, worlds.memory, is_usable
-    )
+    kernels_of(setting.task).begin_worlds(setting.constants, worlds.arrays, is_usable)
     if not is_usable.all():
         which = int(np.argmin(is_usable))
         raise WorldError(

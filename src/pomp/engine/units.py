@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from pomp.dsl.bytecode import Code
 from pomp.dsl.vocabulary import Action
-from pomp.engine.lanes import CANDIDATE
+from pomp.engine.lanes import CANDIDATE, UnitArrays
+from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
 
@@ -50,9 +51,9 @@ class Units:
         return len(self.table) * self.span
 
     @property
-    def arrays(self) -> tuple[NDArray[np.generic], ...]:
-        """Lists, table and salts, in the order kernels take them."""
-        return self.lists, self.table, self.salts
+    def arrays(self) -> UnitArrays:
+        """The same as compiled code takes it."""
+        return UnitArrays(self.lists, self.table, self.salts, self.span, self.rounds, self.patience)
 
     @classmethod
     def crossed(cls, lists: NDArray[np.int32], worlds: int) -> "Units":
@@ -81,7 +82,12 @@ class Launch:
     code: Code
     units: Units
     worlds: WorldBatch
-    cap: str = DEFAULT_CAP
+    cap: Cap | str = DEFAULT_CAP
+
+    @property
+    def limits(self) -> Cap:
+        """The cap as compiled code takes it."""
+        return self.cap if isinstance(self.cap, Cap) else Cap.parse(self.cap)
 
 
 def _table(rows: NDArray[np.integer], first: NDArray[np.integer] | int) -> NDArray[np.int32]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pomp.core.compiling import launch, parts_for
 from pomp.core.errors import ConfigError
 from pomp.core.streams import Purpose, seed_streams
+from pomp.engine.lanes import StepResults
 from pomp.engine.loading import kernels_of
 from pomp.engine.starts import reset
 from pomp.karel.observation import observe
@@ -160,12 +161,12 @@ class EnvBatch:
         play_worlds = kernels_of(self.setting.task).play_worlds
         parts = parts_for(count, self._threads, least=LEAST_WORLDS)
         edges = [count * part // parts for part in range(parts + 1)]
-        results = (self.is_over, rewards, terminated, truncated)
+        results = StepResults(self.is_over, rewards, terminated, truncated)
 
         def play_part(part: int) -> None:
             play_worlds(
                 edges[part], edges[part + 1], actions, self.limit, self.setting.constants,
-                *worlds.arrays, *results,
+                worlds.arrays, results,
             )  # fmt: skip
 
         launch(parts, play_part)

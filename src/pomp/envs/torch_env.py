@@ -7,9 +7,17 @@ import gymnasium as gym
 import torch
 from torch import Tensor
 
-from pomp.core.cuda import THREADS, as_launchable, blocks_for, check_device, load_cuda
+from pomp.core.cuda import (
+    THREADS,
+    as_launchable,
+    as_launchable_group,
+    blocks_for,
+    check_device,
+    load_cuda,
+)
 from pomp.core.errors import ConfigError, CudaError, EnvironmentMisuseError
 from pomp.core.graphs import numba_stream
+from pomp.engine.lanes import StepResults
 from pomp.engine.loading import cuda_kernels_of
 from pomp.engine.starts import empty_worlds, reset
 from pomp.engine.units import ACTION_COUNT
@@ -146,10 +154,9 @@ class KarelTorchEnv:
         self._is_over = torch.ones(count, dtype=torch.bool, device=self.device)
         constants = torch.from_numpy(self.setting.constants).to(self.device)
         play_worlds = cuda_kernels_of(self.setting).play_worlds
-        arrays = [
-            as_launchable(array)
-            for array in (constants, *self._state, self._is_over, self._rewards, *self._ended)
-        ]
+        results = StepResults(self._is_over, self._rewards, *self._ended)
+        groups = [as_launchable_group(group) for group in (self._worlds.arrays, results)]
+        arrays = [as_launchable(constants), *groups]
         actions = [as_launchable(array) for array in (self._actions, self._had_bad_action)]
         show, shown = observer(self._worlds, self._planes)
         # A graph knows addresses only: what stands there must live as long as it does.

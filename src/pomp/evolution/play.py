@@ -2,16 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.compiling import launch, parts_for
-from pomp.core.cuda import THREADS, as_launchable, blocks_for, to_device
+from pomp.core.cuda import THREADS, as_launchable, as_launchable_group, blocks_for, to_device
 from pomp.dsl.bytecode import Code, compile_ids
-from pomp.engine.loading import cuda_kernels_of, kernels_of
-from pomp.engine.rule_machine import ACTED, PROGRAMS, STUCKS
+from pomp.engine.lanes import Lane
+from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
+from pomp.engine.rule_machine import (
+    ACTED,
+    PROGRAMS,
+    STUCKS,
+    Earnings,
+    Expectations,
+    FitnessTerms,
+    RuleMachines,
+)
 from pomp.evolution.config import BUDGETS, INTERRUPTED, EvolveConfig
 from pomp.evolution.genome import Machines
 from pomp.karel.world import WorldBatch
@@ -116,52 +124,48 @@ def play_machines(
     patience = np.full(len(limits), 0 if to_the_end else config.patience, np.int64)
     patience[0] = config.patience
     counts = config.fragility, config.penalty, config.lateness
-    told: tuple[Any, ...] = MOST_STEPS * setting.scale, patience, limits, *counts
+    terms = FitnessTerms(MOST_STEPS * setting.scale, patience, limits, *counts)
     if worlds.device == "cuda":
-        return _play_on_gpu(setting, code, machines, worlds, told)
+        return _play_on_gpu(setting, code, machines, worlds, terms)
     known = parents or Parents.unknown(len(machines), len(worlds))
     needs = known.thresholds * len(worlds)
-    told += needs, known.earned, known.hopes, known.orders, known.trust
-    return _play_on_cpu(setting, code, machines, worlds, told, threads)
+    expected = Expectations(needs, known.earned, known.hopes, known.orders, known.trust)
+    return _play_on_cpu(setting, code, machines, worlds, terms, expected, threads)
 
 
 def _play_on_cpu(
-    setting: Setting, code: Code, machines: Machines, worlds: WorldBatch, told: tuple[Any, ...],
-    threads: int | None,
+    setting: Setting, code: Code, machines: Machines, worlds: WorldBatch, terms: FitnessTerms,
+    expected: Expectations, threads: int | None,
 ) -> Scores:  # fmt: skip
     count = len(machines)
     earned, tallies = np.zeros((count, len(worlds))), np.zeros((count, 3), np.int64)
-    found = Scores(earned, np.zeros(count, np.int32), tallies)
+    earnings = Earnings(earned, np.zeros(count, np.int32), tallies)
+    played = RuleMachines(code.instructions, *machines.arrays[1:])
     run_machines = kernels_of(setting.task).run_machines
     parts = parts_for(count, threads, least=8)
 
     def run_part(part: int) -> None:
+        scratch = Lane.empty(worlds.cells.shape[1], worlds.memory.shape[1], code.depth)
         run_machines(
-            part, parts, code.instructions, *machines.arrays[1:], *told,
-            setting.constants, *worlds.arrays, found.earned, found.played, found.tallies,
-            np.empty(worlds.cells.shape[1], np.uint8), np.empty(worlds.memory.shape[1], np.int32),
-            np.empty(1, np.uint64), np.empty(max(code.depth, 1), np.int32), np.empty(2, np.int32),
+            part, parts, played, terms, expected, setting.constants, worlds.arrays, earnings,
+            scratch,
         )  # fmt: skip
 
     launch(parts, run_part)
-    return found
+    return Scores(*earnings)
 
 
 def _play_on_gpu(
-    setting: Setting, code: Code, machines: Machines, worlds: WorldBatch, told: tuple[Any, ...]
+    setting: Setting, code: Code, machines: Machines, worlds: WorldBatch, terms: FitnessTerms
 ) -> Scores:
     """A thread for each machine and world; none is given up."""
-    from pomp.engine.rollout_cuda import constants_on_device
-
-    most, patience, limits, *counts = told
     shape = len(machines), len(worlds)
     earned, tallies = to_device(np.zeros(shape)), to_device(np.zeros((*shape, 3), np.int64))
-    tables = (code.instructions, *machines.arrays[1:])
-    inputs = [as_launchable(to_device(table)) for table in tables]
-    limited = [as_launchable(to_device(array)) for array in (patience, limits)]
+    played = RuleMachines(*map(to_device, (code.instructions, *machines.arrays[1:])))
+    terms = terms._replace(patience=to_device(terms.patience), limits=to_device(terms.limits))
     cuda_kernels_of(setting, code.depth).run_machines[blocks_for(shape[0] * shape[1]), THREADS](
-        *inputs, most, *limited, *counts, constants_on_device(setting),
-        *map(as_launchable, (*worlds.arrays, earned, tallies)),
+        as_launchable_group(played), as_launchable_group(terms), constants_on_device(setting),
+        as_launchable_group(worlds.arrays), as_launchable(earned), as_launchable(tallies),
     )  # fmt: skip
-    played = np.full(shape[0], shape[1], np.int32)
-    return Scores(earned.copy_to_host(), played, tallies.copy_to_host().sum(axis=1))
+    all_worlds = np.full(shape[0], shape[1], np.int32)
+    return Scores(earned.copy_to_host(), all_worlds, tallies.copy_to_host().sum(axis=1))

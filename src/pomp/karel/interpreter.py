@@ -1,12 +1,17 @@
 """Run one compiled program on one world under a cap. Compiled, scalar.
 
-The task's `step` comes in as an argument, and so do the hooks that record a trace; all are
-inlined, so the plain run pays nothing for them.
+`seek_action` holds the control flow of programs and is the only compiled function that does; the
+loops around it perform the actions it finds. The task's `step` comes in as an argument, and so do
+the hooks that record a trace; all are inlined, so the plain run pays nothing for them.
+
+Arrays, for a world of H rows and W columns: `cells` `[H * W]` uint8, `memory` `[M]` int32 (the
+task's integers), `stream` `[1]` uint64 (the random stream), `constants` `[N]` int64 (the setting's
+numbers); `code` `[L]` uint32 is a program, `counters` `[D]` int32 scratch for its loops.
 """
 
 import re
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any, NamedTuple
 
 from pomp.core.compiling import scalar
 from pomp.core.errors import ConfigError
@@ -25,8 +30,8 @@ from pomp.dsl.bytecode import (
 )
 from pomp.karel.dynamics import ACTIONS, PUT, perceive
 
-CALLS, ENDING = range(2)  # entries of `outcome`
-MOST_STEPS = 1_000_000  # of a cap
+MOST_STEPS = 1_000_000
+"""The largest limit of a cap."""
 
 
 class Ending(IntEnum):
@@ -37,7 +42,7 @@ class Ending(IntEnum):
     CAPPED = 1
     """Its budget was spent, or it was in a loop that could never end."""
     REFUSED = 2
-    """In error mode: an impossible action."""
+    """A hook refused an action: in error mode, one that cannot be carried out."""
     INVALID = 3
     """It was no program at all."""
 
@@ -45,12 +50,15 @@ class Ending(IntEnum):
 _COMPLETED, _CAPPED, _REFUSED, _INVALID = (int(ending) for ending in Ending)
 
 
-@dataclass(frozen=True)
-class Cap:
-    """How long one execution of a program may last."""
+class Cap(NamedTuple):
+    """How long one execution of a program may last.
+
+    Attributes:
+        by_calls: whether the limit counts calls of the published executor or actions.
+        limit: the most calls or actions of one execution.
+    """
 
     by_calls: bool
-    """Count calls of the published executor (True) or actions (False)."""
     limit: int
 
     @classmethod
@@ -70,87 +78,130 @@ class Cap:
         return f"{'calls' if self.by_calls else 'actions'}{self.limit}"
 
 
+class WorldState(NamedTuple):
+    """One world that a program runs on, in compiled code.
+
+    Attributes:
+        cells: `[H * W]` uint8, written.
+        pose: int64, four times the agent's cell plus its facing; functions return the new one.
+        memory: `[M]` int32, written: the task's integers.
+        stream: `[1]` uint64, written: the random stream.
+    """
+
+    cells: Any
+    pose: Any
+    memory: Any
+    stream: Any
+
+
+class Point(NamedTuple):
+    """Where a program stands: at its beginning, before an action that is due, or at its end.
+
+    Attributes:
+        due: the action that comes next; at the end `-1 - ending`, see `Ending`.
+        pc: the instruction after the one that was looked at last.
+        spent: calls (or actions) charged so far, those of the action that is due included.
+        acted: actions so far, the one that is due included.
+        top: how many of the loops' counters are in use.
+        turn_acted: `acted` when a WHILE last began another round; -1 before the first.
+        turn_pc: `pc` at that time.
+    """
+
+    due: Any
+    pc: Any
+    spent: Any
+    acted: Any
+    top: Any
+    turn_acted: Any
+    turn_pc: Any
+
+
+class Outcome(NamedTuple):
+    """What is left of one execution of a program.
+
+    Attributes:
+        pose: the final pose of the agent.
+        calls: the final call counter; under an actions cap, the actions performed.
+        ending: why the program stopped, an `Ending`.
+    """
+
+    pose: Any
+    calls: Any
+    ending: Any
+
+
 @scalar
-def refuses_nothing(trace, cells, constants, pose, action):
-    """Hook of a run that is not recorded."""
+def refuses_nothing(trace, constants, world, action):
+    """Refuse no action: the hook of a run that is not recorded."""
     return False
 
 
 @scalar
-def notes_nothing(trace, lane, cells, constants, pose, memory, action, pc, counters, top):
-    """Hook of a run that is not recorded."""
+def notes_nothing(trace, constants, world, point, counters):
+    """Write nothing after an action: the hook of a run that is not recorded."""
 
 
 @scalar
-def sees_nothing(trace, lane, pc, holds):
-    """Hook of a run that is not recorded."""
+def sees_nothing(trace, pc, holds):
+    """Write nothing after a condition: the hook of a run that is not recorded."""
 
 
 @scalar
-def run_program(  # noqa: C901 - one loop over all operations, inlined as a whole
-    step, refuses, note, saw, trace, lane,
-    code, constants, cells, pose, memory, stream, counters, by_calls, limit, outcome,
-):  # fmt: skip
-    """Run one program to its end or its cap.
+def first_point(cap):
+    """Return the beginning of a program, the `Point` from which it is run under a cap."""
+    return Point(0, 0, 1 if cap.by_calls else 0, 0, 0, -1, -1)  # the program itself is one call
+
+
+@scalar
+def seek_action(  # noqa: C901 - one loop over all operations, inlined as a whole
+    saw, trace, code, cap, constants, cells, pose, counters, point
+):
+    """Run a program from a point up to its next action, which is charged but not performed.
 
     Args:
-        step: the task's rules: `(cells, constants, pose, memory, stream, action) -> pose`.
-        refuses: hook before an action; True ends the run.
-        note: hook after an action.
-        saw: hook after a condition was tested.
-        trace: what the hooks write to.
-        lane: the row of `trace` they write.
-        code: `[L]` uint32, read.
-        constants: int64, read.
-        cells: `[H * W]` uint8, written.
+        saw: hook after a condition was tested: `(trace, pc, holds)`.
+        trace: what the hook writes to.
+        code: `[L]` uint32, the program.
+        cap: the `Cap`.
+        constants: `[N]` int64, read.
+        cells: `[H * W]` uint8, read.
         pose: where the agent is.
-        memory: int32, written.
-        stream: `[1]` uint64, written.
-        counters: int32, scratch for the loops.
-        by_calls: whether `limit` counts calls or actions.
-        limit: the cap.
-        outcome: `[2]` int32, written: the final call counter (under an actions cap: the actions
-            performed) and the `Ending`.
+        counters: `[D]` int32, written: the loops' counters.
+        point: the `Point` where the program stands.
 
     Returns:
-        The final pose.
+        The `Point` before the next action, or at the program's end.
     """
-    pc, top = 0, 0
-    spent = 1 if by_calls else 0  # the program itself is one call
-    acted, turn_acted, turn_pc = 0, -1, -1  # actions; the same and the place at the last WHILE turn
-    ending = _COMPLETED
+    due, pc, spent, acted = 0, point.pc, point.spent, point.acted
+    top, turn_acted, turn_pc = point.top, point.turn_acted, point.turn_pc
     while True:
         instruction = code[pc]
         operation = instruction & OPERATION_MASK
         if operation >= STOP:
-            ending = _COMPLETED if operation == STOP else _INVALID
+            due = -1 - _COMPLETED if operation == STOP else -1 - _INVALID
             break
-        spent += (instruction >> COST_SHIFT) if by_calls else (operation <= PUT)
+        spent += (instruction >> COST_SHIFT) if cap.by_calls else (operation <= PUT)
         # Beyond REPEAT stand the jumps, no nodes of the published executor: they check nothing, and
         # the charge of REPEAT R=0 may exceed the limit by one unpunished.
-        if spent > limit and (operation <= REPEAT or spent > limit + 1):
-            ending = _CAPPED
+        if spent > cap.limit and (operation <= REPEAT or spent > cap.limit + 1):
+            due = -1 - _CAPPED
             break
         argument = (instruction >> ARGUMENT_SHIFT) & ARGUMENT_MASK
         pc += 1
         if operation <= PUT:
-            if refuses(trace, cells, constants, pose, operation):
-                ending = _REFUSED
-                break
-            memory[ACTIONS] += 1
-            pose = step(cells, constants, pose, memory, stream, operation)
+            due = operation
             acted += 1
-            note(trace, lane, cells, constants, pose, memory, operation, pc - 1, counters, top)
-        elif operation < REPEAT:
+            break
+        if operation < REPEAT:
             condition = (operation - TEST) & (BACK - TEST - 1)
             holds = perceive(cells, constants, pose, condition & (NEGATED - 1)) != (
                 condition >= NEGATED
             )
-            saw(trace, lane, pc - 1, holds)
+            saw(trace, pc - 1, holds)
             if operation >= BACK:
                 # A round without an action leaves the world as it was: the loop can never end.
                 if acted == turn_acted and pc == turn_pc:
-                    ending = _CAPPED
+                    due = -1 - _CAPPED
                     break
                 turn_acted, turn_pc = acted, pc
                 if holds:
@@ -164,15 +215,48 @@ def run_program(  # noqa: C901 - one loop over all operations, inlined as a whol
         elif operation == AGAIN:
             counters[top - 2] -= 1
             # Under an actions cap the rounds after one that did not act are free: leave them out.
-            if counters[top - 2] > 0 and (by_calls or counters[top - 1] != acted):
+            if counters[top - 2] > 0 and (cap.by_calls or counters[top - 1] != acted):
                 counters[top - 1] = acted
                 pc = argument
             else:
                 top -= COUNTERS_PER_LOOP
         else:  # JUMP, SKIP
             pc = argument
-    if by_calls and ending == _CAPPED:
-        spent = limit + 1
-    outcome[CALLS] = spent if by_calls else acted
-    outcome[ENDING] = ending
-    return pose
+    return Point(due, pc, spent, acted, top, turn_acted, turn_pc)
+
+
+@scalar
+def run_program(step, refuses, note, saw, trace, code, cap, constants, world, counters):
+    """Run one program to its end or its cap.
+
+    Args:
+        step: the task's dynamics: `(cells, constants, pose, memory, stream, action) -> pose`.
+        refuses: hook before an action, `(trace, constants, world, action)`; True ends the run.
+        note: hook after an action, `(trace, constants, world, point, counters)`.
+        saw: hook after a condition was tested, `(trace, pc, holds)`.
+        trace: what the hooks write to.
+        code: `[L]` uint32, the program.
+        cap: the `Cap`.
+        constants: `[N]` int64, read.
+        world: the `WorldState`, whose arrays are written.
+        counters: `[D]` int32, scratch for the loops.
+
+    Returns:
+        The `Outcome`.
+    """
+    cells, pose, memory, stream = world
+    ending, acted = _REFUSED, 0
+    point = first_point(cap)
+    while True:
+        point = seek_action(saw, trace, code, cap, constants, cells, pose, counters, point)
+        if point.due < 0:
+            ending = -1 - point.due
+            break
+        if refuses(trace, constants, WorldState(cells, pose, memory, stream), point.due):
+            break
+        memory[ACTIONS] += 1
+        pose = step(cells, constants, pose, memory, stream, point.due)
+        acted = point.acted
+        note(trace, constants, WorldState(cells, pose, memory, stream), point, counters)
+    spent = cap.limit + 1 if ending == _CAPPED else point.spent
+    return Outcome(pose, spent if cap.by_calls else acted, ending)

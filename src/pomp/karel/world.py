@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +119,22 @@ def _sign_of(cell: int) -> str:
     return "." if count == 0 else ("m" if count == 1 else (str(count) if count < 10 else "+"))
 
 
+class Worlds(NamedTuple):
+    """The arrays of B worlds as compiled code takes them.
+
+    Attributes:
+        cells: `[B, H * W]` uint8, the bytes of `pomp.karel.dynamics`.
+        pose: `[B]` int32, four times the agent's cell plus its facing.
+        memory: `[B, M]` int32, the task's integers.
+        stream: `[B]` uint64, the random streams.
+    """
+
+    cells: Any
+    pose: Any
+    memory: Any
+    stream: Any
+
+
 @dataclass(frozen=True)
 class WorldBatch:
     """The states of B worlds of one size.
@@ -187,9 +203,9 @@ class WorldBatch:
         )
 
     @property
-    def arrays(self) -> tuple[NDArray[np.generic], ...]:
-        """Cells, pose, memory and stream, in the order kernels take them."""
-        return self.cells, self.pose, self.memory, self.stream
+    def arrays(self) -> Worlds:
+        """Cells, pose, memory and stream, as compiled code takes them."""
+        return Worlds(self.cells, self.pose, self.memory, self.stream)
 
     @property
     def grid(self) -> NDArray[np.uint8]:

@@ -11,13 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.compiling import launch, parts_for
-from pomp.core.cuda import THREADS, as_launchable, blocks_for, fill, room, to_device
+from pomp.core.cuda import (
+    THREADS,
+    as_launchable,
+    as_launchable_group,
+    blocks_for,
+    fill,
+    room,
+    to_device,
+)
 from pomp.core.errors import ConfigError
 from pomp.dsl.bytecode import compile_programs
 from pomp.dsl.syntax import Program
-from pomp.engine.loading import cuda_kernels_of, kernels_of
+from pomp.engine.lanes import EpisodeState, MacroSteps
+from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
 from pomp.engine.rollout import check_worlds
-from pomp.engine.rollout_cuda import constants_on_device
 from pomp.engine.starts import reset_again
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
@@ -75,15 +83,19 @@ class Episodes:
         share = len(worlds) // len(sets)
         counts = np.array([len(modes) for modes in sets])
         self._code = compile_programs([*(one for modes in sets for one in modes), LAST_WORDS])
-        self._last_words = len(self._code) - 1 if config.last_words else -1
-        self._most = config.most_steps * setting.scale
-        self._restarts, self._threads, self._cap = restarts, threads, Cap.parse(config.cap)
+        self._threads = threads
         first = np.repeat(np.cumsum(counts) - counts, share).astype(np.int32)
         modes = np.repeat(counts, share).astype(np.int32)
-        self._place: Any = (first, modes)
+        last_words = len(self._code) - 1 if config.last_words else -1
+        most = config.most_steps * setting.scale
+        cap, code = Cap.parse(config.cap), self._code.instructions
+        self._macro = MacroSteps(code, first, modes, last_words, cap, most, restarts)
         state: Any = self._first_state()
         if worlds.device == "cuda":
-            self._place, state = tuple(map(to_device, self._place)), map(to_device, state)
+            self._macro = self._macro._replace(
+                code=self._code.on_device, first=to_device(first), modes=to_device(modes)
+            )
+            state = map(to_device, state)
         self.mode, self.taken, self.ending, self.rewards, self.returns, self.idle = state
 
     def _first_state(self) -> list[NDArray[Any]]:
@@ -106,9 +118,11 @@ class Episodes:
         return len(self.worlds)
 
     @property
-    def state(self) -> tuple[Any, ...]:
-        """The arrays of this class, `[B]` each, in the order kernels take them."""
-        return self.mode, self.taken, self.ending, self.rewards, self.returns, self.idle
+    def state(self) -> EpisodeState:
+        """The arrays of this class, `[B]` each, as compiled code takes them."""
+        return EpisodeState(
+            self.mode, self.taken, self.ending, self.rewards, self.returns, self.idle
+        )
 
     def step(self, choices: Any) -> None:
         """Take one macro step in every world.
@@ -125,11 +139,8 @@ class Episodes:
 
         def step_part(part: int) -> None:
             take_modes(
-                edges[part], edges[part + 1], self._code.instructions, *self._place,
-                self._last_words, choices, self._most, self._restarts,
-                self._cap.by_calls, self._cap.limit,
-                self.setting.constants, *self.worlds.arrays, *self.state,
-                np.empty(max(self._code.depth, 1), np.int32), np.empty(2, np.int32),
+                edges[part], edges[part + 1], self._macro, choices, self.setting.constants,
+                self.worlds.arrays, self.state, np.empty(max(self._code.depth, 1), np.int32),
             )  # fmt: skip
 
         launch(parts, step_part)
@@ -145,11 +156,12 @@ class Episodes:
         """
         kernel = cuda_kernels_of(self.setting, self._code.depth).take_modes
         arguments = (
-            as_launchable(self._code.on_device), *map(as_launchable, self._place),
-            self._last_words, as_launchable(choices), self._most, self._restarts,
-            self._cap.by_calls, self._cap.limit, constants_on_device(self.setting),
-            *map(as_launchable, (*self.worlds.arrays, *self.state)),
-        )  # fmt: skip
+            as_launchable_group(self._macro),
+            as_launchable(choices),
+            constants_on_device(self.setting),
+            as_launchable_group(self.worlds.arrays),
+            as_launchable_group(self.state),
+        )
         return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*arguments)
 
     def sense(self, out: Any = None, *, compass: bool = True) -> Any:
@@ -168,7 +180,7 @@ class Episodes:
             return senses
         senses = np.empty(len(self), np.uint8) if out is None else out
         kernels_of(self.setting.task).sense_worlds(
-            self.setting.constants, self.worlds.cells, self.worlds.pose, self.idle, compass, senses
+            self.setting.constants, self.worlds.arrays, self.idle, compass, senses
         )
         return senses
 
@@ -186,6 +198,6 @@ class Episodes:
             cuda_kernels_of(self.setting).sense_worlds,
             constants_on_device(self.setting),
         )
-        arrays = (self.worlds.cells, self.worlds.pose, self.idle)
-        given = (constants, *map(as_launchable, arrays), compass, as_launchable(out))
+        worlds = as_launchable_group(self.worlds.arrays)
+        given = (constants, worlds, as_launchable(self.idle), compass, as_launchable(out))
         return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*given)
