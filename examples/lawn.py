@@ -2,43 +2,53 @@
 
     pomp run lawn:LAWN "DEF run m( WHILE c( frontIsClear c) w( pickMarker move w) pickMarker m)"
 
-run in this folder, or with it on PYTHONPATH. Compiled code checks no array bounds; while writing a
+    pomp evolve lawn:LAWN --out runs/lawn
+    pomp eval runs/lawn/Lawn/seed0/machine --allow lawn
+
+run in this folder, or with it on PYTHONPATH; `--allow` says that the machine's file may name this
+module. Everything a task needs comes from `pomp.tasks`. Compiled code checks no array bounds; while writing a
 task, `POMP_CACHE_DIR=$(mktemp -d) NUMBA_BOUNDSCHECK=1 pomp run ...` does.
 """
 
 from fractions import Fraction
 
-from pomp.core.compiling import scalar
-from pomp.karel.dynamics import (
+from pomp.tasks import (
     DONE,
     EAST,
     HEIGHT,
     SCORE,
     UNIT,
     WIDTH,
+    Constants,
     Facing,
+    Map,
+    Start,
+    Task,
+    any_size,
+    count_marked,
+    fill,
     handle,
     is_moving,
     pose_at,
+    room,
+    scalar,
     travel,
-)  # fmt: skip
-from pomp.karel.world import Map
-from pomp.tasks import layouts
-from pomp.tasks.task import Constants, Start, Task
+    wall_in,
+)
 
 
 @scalar
 def draw_start(cells, constants, memory, stream):
     """An empty room with markers along the bottom row; the agent at its left end."""
-    layouts.wall_in(cells, constants)
-    layouts.fill(cells, constants, constants[HEIGHT] - 2, 1, 1, constants[WIDTH] - 2, 1)
+    wall_in(cells, constants)
+    fill(cells, constants, constants[HEIGHT] - 2, 1, 1, constants[WIDTH] - 2, 1)
     return pose_at(constants[HEIGHT] - 2, 1, constants[WIDTH], EAST)
 
 
 @scalar
 def begin(cells, constants, pose, memory):
     """Every marker is to be picked."""
-    memory[UNIT] = layouts.count_marked(cells)
+    memory[UNIT] = count_marked(cells)
     return memory[UNIT] > 0
 
 
@@ -54,7 +64,7 @@ def step(cells, constants, pose, memory, stream, action):
 
 
 def _starts(setting):
-    grid = layouts.room(setting.height, setting.width)
+    grid = room(setting.height, setting.width)
     grid[-2, 1:-1] = 1
     yield Start(probability=Fraction(1), map=Map(grid, setting.height - 2, 1, Facing.EAST))
 
@@ -70,6 +80,6 @@ LAWN = Task(
     step=step,
     needs="at least one marker",
     constants=lambda setting: Constants(),
-    wrong_size=layouts.any_size,
+    wrong_size=any_size,
     starts=_starts,
 )

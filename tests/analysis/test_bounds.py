@@ -15,7 +15,7 @@ from pomp.cli.bound import BoundCommand
 from pomp.core.errors import ConfigError
 from pomp.dsl.bytecode import compile_ids, compile_programs
 from pomp.dsl.sampling import sample_programs
-from pomp.engine.rollout import act_on, advance
+from pomp.engine.rollouts import act_on, advance
 from pomp.engine.starts import draw_starts, enumerate_starts
 from pomp.karel.interpreter import Cap
 from pomp.machine.config import EpisodeConfig

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from pomp.analysis.explain import describe_condition, explain
+from pomp.analysis.explanation import describe_condition, explain
 from pomp.cli.main import main
 from pomp.dsl.parser import parse
 from pomp.dsl.sampling import sample_programs

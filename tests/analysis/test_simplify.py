@@ -5,11 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pomp.analysis.equivalence import Parts, reduce
-from pomp.analysis.simplify import simplify
+from pomp.analysis.simplification import simplify
 from pomp.cli.main import main
 from pomp.core.errors import ConfigError
 from pomp.core.streams import Purpose
@@ -406,7 +405,7 @@ def test_an_interrupted_command_writes_nothing(cluttered, capsys, monkeypatch):
     def interrupt(*given, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pomp.analysis.simplify.shorten", interrupt)
+    monkeypatch.setattr("pomp.analysis.simplification.shorten", interrupt)
     status, out, complaint = run_command(
         capsys, "simplify", cluttered, "--out", cluttered.with_name("clean.machine")
     )

@@ -12,7 +12,7 @@ from pomp.core.errors import ConfigError, DataFileError, OutputError
 from pomp.core.storage import read_arrays
 from pomp.embedding.config import DatasetConfig, ModelConfig, ReinforceConfig, TrainingConfig
 from pomp.embedding.dataset import make_dataset
-from pomp.runs.embedding import WEIGHTS_FILE, EmbeddingRun, read_epochs
+from pomp.runs.embeddings import WEIGHTS_FILE, EmbeddingRun, read_epochs
 from pomp.runs.folder import METRICS_FILE, STATE_FILE
 from processes import run_pomp, run_until
 

@@ -15,7 +15,7 @@ from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.bytecode import compile_ids, compile_programs
 from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.engine.rollout import act_on, advance, rollout
+from pomp.engine.rollouts import act_on, advance, rollout
 from pomp.engine.starts import begin, draw_starts
 from pomp.karel.dynamics import FLAG, WALL, Facing
 from pomp.karel.world import Map

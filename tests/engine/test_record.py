@@ -5,8 +5,8 @@ import pytest
 
 from pomp.dsl.bytecode import compile_ids, compile_programs
 from pomp.dsl.sampling import sample_programs
-from pomp.engine.record import record
-from pomp.engine.rollout import rollout
+from pomp.engine.recording import record
+from pomp.engine.rollouts import rollout
 from pomp.engine.starts import begin, draw_starts
 from pomp.karel.interpreter import Ending
 from pomp.karel.world import Map

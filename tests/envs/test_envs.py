@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode
 
 import pomp.envs
 from pomp.core.errors import ConfigError, CudaError, EnvironmentMisuseError
-from pomp.engine.rollout import rollout
+from pomp.engine.rollouts import rollout
 from pomp.envs import KarelEnv, KarelVectorEnv, ProgramOptionEnv, ProgramOptionVectorEnv
 from pomp.karel.dynamics import ACTIONS
 from pomp.tasks.catalog import TASKS

@@ -14,8 +14,8 @@ from pomp.core.cuda import to_device, to_host
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.engine.rollout import act_on, advance, rollout, run_launches
 from pomp.engine.rollout_cuda import LaunchPad
+from pomp.engine.rollouts import act_on, advance, rollout, run_launches
 from pomp.engine.starts import draw_starts
 from pomp.engine.units import CANDIDATE, Launch, Units
 from pomp.evolution.config import EvolveConfig

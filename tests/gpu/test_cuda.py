@@ -8,8 +8,8 @@ from pomp.core.cuda import as_launchable, to_host
 from pomp.core.errors import CudaError, DeviceMemoryError
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.sampling import sample_programs
-from pomp.engine.rollout import act_on, rollout, run_launches
 from pomp.engine.rollout_cuda import LaunchPad
+from pomp.engine.rollouts import act_on, rollout, run_launches
 from pomp.engine.starts import draw_starts
 from pomp.engine.units import CANDIDATE, Launch, Units
 from pomp.tasks.catalog import TASKS, find_task

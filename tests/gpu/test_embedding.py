@@ -96,7 +96,7 @@ CONFIG = TrainingConfig(
 
 def trained(folder, dataset, config, stops):
     """The final weights after a training that was cut after some steps and resumed."""
-    from pomp.runs.embedding import EmbeddingRun
+    from pomp.runs.embeddings import EmbeddingRun
 
     for number, steps in enumerate([*stops, 10**9]):
         run = EmbeddingRun(config, dataset, folder, "cuda")

@@ -12,7 +12,8 @@ from pomp.core.configs import changed
 from pomp.core.errors import ConfigError, DataFileError
 from pomp.core.streams import Purpose
 from pomp.dsl.vocabulary import LEAPS
-from pomp.modes.batch import text_ranks
+from pomp.embedding.space import Embedding
+from pomp.modes.batch import Batch, text_ranks
 from pomp.modes.behaviour import behaviour_vectors
 from pomp.modes.config import SearchConfig
 from pomp.modes.jobs import Job
@@ -20,8 +21,8 @@ from pomp.modes.memo import Memo
 from pomp.modes.methods import METHODS, configure
 from pomp.runs.folder import RunFolder
 from pomp.runs.published import published
-from pomp.runs.report import evaluate_programs, report
-from pomp.runs.search import SearchRun
+from pomp.runs.reports import evaluate_programs, report
+from pomp.runs.searches import SearchRun
 from pomp.runs.survey import read_curves, read_paths
 from pomp.runs.work import Watch, drive
 from pomp.tasks.catalog import TASKS, find_task

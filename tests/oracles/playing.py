@@ -4,7 +4,7 @@ from collections import deque
 
 import numpy as np
 
-from pomp.engine.rollout import act_on
+from pomp.engine.rollouts import act_on
 from pomp.engine.starts import begin, draw_starts
 from pomp.karel.world import Map
 from pomp.tasks.catalog import find_task

@@ -18,7 +18,7 @@ from pomp.modes.jobs import Job
 from pomp.modes.methods import METHODS, configure
 from pomp.modes.scoring import Scorer
 from pomp.runs.folder import STATE_FILE, RunFolder
-from pomp.runs.search import SearchRun, read_modes
+from pomp.runs.searches import SearchRun, read_modes
 from pomp.tasks.catalog import find_task
 from processes import PATIENCE, run_until
 

@@ -4,8 +4,10 @@ from math import sqrt
 
 import pytest
 
+from pomp.runs.folder import RunFolder
 from pomp.runs.published import published
-from pomp.runs.summary import sum_up
+from pomp.runs.results import LearnedMachine, sum_up
+from pomp.tasks import find_task
 
 
 def test_seeds_are_summed_up_by_mean_and_deviation():
@@ -14,7 +16,11 @@ def test_seeds_are_summed_up_by_mean_and_deviation():
         {"task": task, "seed": seed, "mean": mean, "ceiling": 1.0}
         for (task, seed), mean in means.items()
     ]
-    found = sum_up(rows)["tasks"]
+    learned = [
+        LearnedMachine(find_task(row["task"]).configure(), row["seed"], row, RunFolder(None))
+        for row in rows
+    ]
+    found = sum_up(learned)["tasks"]
     assert found["Seesaw"]["mean"] == pytest.approx(0.5)
     assert found["Seesaw"]["std"] == pytest.approx(sqrt((0.09 + 0.01 + 0.16) / 3))
     assert (found["Farmer"]["mean"], found["Farmer"]["std"]) == (1.0, 0.0)

@@ -5,8 +5,8 @@ import pytest
 from playing import agent, bare_world, play, start, task
 
 from pomp.core.errors import ConfigError
-from pomp.engine.record import record
-from pomp.engine.rollout import rollout
+from pomp.engine.recording import record
+from pomp.engine.rollouts import rollout
 
 TRUE = "c( noMarkersPresent c)"  # in a room without markers
 FALSE = "c( markersPresent c)"

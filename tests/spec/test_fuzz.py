@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from oracle import Plain, Reader, UnderActions, UnderCalls, is_program
 from playing import MARKERS, WALL, bare_world, start, task
 
@@ -14,8 +13,8 @@ from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
 from pomp.dsl.sampling import SamplerConfig, sample_programs
 from pomp.dsl.vocabulary import HPRL, LEAPS
-from pomp.engine.record import record
-from pomp.engine.rollout import act_on, advance, rollout
+from pomp.engine.recording import record
+from pomp.engine.rollouts import act_on, advance, rollout
 from pomp.engine.starts import draw_starts
 from pomp.karel.world import Facing, Map
 from pomp.tasks.random_world import RANDOM_WORLD

@@ -22,7 +22,7 @@ from pomp.dsl.printer import print_program
 from pomp.dsl.sampling import SamplerConfig, sample_programs
 from pomp.dsl.syntax import Act, If, IfElse, Repeat, While
 from pomp.dsl.vocabulary import HPRL, LEAPS
-from pomp.engine.rollout import rollout
+from pomp.engine.rollouts import rollout
 
 PAPER = json.loads((Path(__file__).parents[1] / "data" / "paper_programs.json").read_text())
 PRINTED = [(task, number, text) for task in PAPER for number, text in enumerate(PAPER[task], 1)]

@@ -28,7 +28,7 @@ from playing import (
     walls,
 )
 
-from pomp.engine.rollout import act_on, rollout
+from pomp.engine.rollouts import act_on, rollout
 from pomp.engine.starts import draw_starts
 from pomp.tasks.catalog import find_task
 

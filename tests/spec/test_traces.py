@@ -6,7 +6,7 @@ import pytest
 from playing import agent, bare_world
 
 from pomp.dsl.bytecode import compile_programs
-from pomp.engine.record import record
+from pomp.engine.recording import record
 
 CORRIDOR = "#####\n#>..#\n#####"
 

@@ -28,8 +28,8 @@ from playing import (
     walls,
 )
 
-from pomp.engine.record import record
-from pomp.engine.rollout import act_on, rollout
+from pomp.engine.recording import record
+from pomp.engine.rollouts import act_on, rollout
 from pomp.engine.starts import draw_starts, enumerate_starts
 
 COST = 0.0001

@@ -35,7 +35,7 @@ from pomp.dsl.bytecode import (
     compile_programs,
 )
 from pomp.dsl.syntax import Program
-from pomp.engine.rollout import advance
+from pomp.engine.rollouts import advance
 from pomp.engine.starts import enumerate_starts
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.dynamics import ACTIONS, SCORE, SUM, VALUE

@@ -26,7 +26,7 @@ from pomp.dsl.bytecode import (
     TEST,
     Code,
 )
-from pomp.engine.rollout import act_on
+from pomp.engine.rollouts import act_on
 from pomp.karel.dynamics import ACTIONS, PUT, SCORE, TALLY, perceive
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch, join_worlds

@@ -11,7 +11,7 @@ from PIL.Image import Image
 from pomp.dsl.bytecode import compile_programs
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import lines_of
-from pomp.engine.record import record
+from pomp.engine.recording import record
 from pomp.karel.render import draw_map
 from pomp.karel.world import WorldBatch
 from pomp.machine.evaluation import Evaluation

@@ -13,7 +13,7 @@ from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.engine.rollout import rollout
+from pomp.engine.rollouts import rollout
 from pomp.engine.starts import draw_starts
 from pomp.tasks.task import Task
 

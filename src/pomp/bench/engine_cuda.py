@@ -8,7 +8,7 @@ from pomp.core.streams import Purpose
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.sampling import sample_programs
 from pomp.engine.loading import cuda_kernels_of
-from pomp.engine.rollout import rollout
+from pomp.engine.rollouts import rollout
 from pomp.engine.starts import draw_starts
 from pomp.tasks.task import Task
 

@@ -113,7 +113,7 @@ class BoundCommand:
     def _of_search(self, path: Path) -> _Given:
         """The modes of a search, in the variant of the task it had."""
         from pomp.runs.folder import CONFIG_FILE, read_config
-        from pomp.runs.search import read_modes
+        from pomp.runs.searches import read_modes
         from pomp.tasks.catalog import find_task
 
         found = read_modes(path)

@@ -82,7 +82,7 @@ class EmbeddingTrain:
     def run(self) -> int:
         """Train, then measure the best weights on the test split."""
         check_minutes(self.minutes)
-        from pomp.runs.embedding import EmbeddingRun
+        from pomp.runs.embeddings import EmbeddingRun
 
         run = EmbeddingRun(
             self.recipe.training, self._load() or self.recipe.dataset, self.out, self.device
@@ -111,7 +111,7 @@ class EmbeddingTrain:
 
     def _stopped(self, *, was_asked: bool) -> int:
         """A training that is not finished: 130 after Ctrl-C, 0 after --minutes."""
-        from pomp.runs.embedding import read_epochs
+        from pomp.runs.embeddings import read_epochs
 
         epoch = len(read_epochs(Path(self.out)))
         if self.json:

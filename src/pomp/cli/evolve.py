@@ -47,7 +47,7 @@ class Evolve:
         check_minutes(self.minutes)
         given = parse_options(self.set, "starts=32")
         changes = {name: read_value(text) for name, text in given.items()}
-        from pomp.runs.evolve import evolve
+        from pomp.runs.evolutions import evolve
 
         with showing(None) as (shown, _):
             found = evolve(
@@ -99,7 +99,7 @@ def print_table(tasks: dict[str, Any]) -> None:
 
 
 def _line_of(result: dict[str, Any]) -> str:
-    from pomp.runs.evolve import DEPENDENT
+    from pomp.runs.evolutions import DEPENDENT
 
     budgets = ", ".join(f"{mean:.4f} with {calls}" for calls, mean in result["budgets"].items())
     warning = f"; {DEPENDENT}" if result[DEPENDENT] else ""

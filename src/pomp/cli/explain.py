@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 from pomp.cli.inputs import Allowed, check_episodes, check_seed
 
 if TYPE_CHECKING:
-    from pomp.analysis.explain import Example, Explanation, ModeExplained
+    from pomp.analysis.explanation import Example, Explanation, ModeExplained
     from pomp.machine.policy import ProgramMachine
 
 _WIDE = 96  # columns of sentences
@@ -36,7 +36,7 @@ class Explain:
         """Play, then print."""
         check_episodes(self.episodes)
         check_seed(self.seed)
-        from pomp.analysis.explain import explain
+        from pomp.analysis.explanation import explain
         from pomp.machine.zoo import load_machine
 
         machine = load_machine(self.machine, self.allow)

@@ -88,7 +88,7 @@ class PlotEmbedding:
         return figure
 
     def _curves(self) -> Any:
-        from pomp.runs.embedding import read_epochs
+        from pomp.runs.embeddings import read_epochs
 
         if not self.source:
             raise ConfigError("curves need a training's folder: pomp plot embedding curves DIR")

@@ -31,7 +31,7 @@ class Report:
         if self.starts is not None and not 1 <= self.starts <= 100_000:
             raise ConfigError(f"--starts must be from 1 to 100,000, got {self.starts}")
         path = check_output(self.out) if self.out else None
-        from pomp.runs.report import EVALUATION_STARTS, report
+        from pomp.runs.reports import EVALUATION_STARTS, report
 
         if not self.folders:
             raise ConfigError("name the folder of a search")

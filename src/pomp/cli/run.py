@@ -21,8 +21,8 @@ from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pomp.dsl.bytecode import Code
-    from pomp.engine.record import Trace
-    from pomp.engine.rollout import Rollout
+    from pomp.engine.recording import Trace
+    from pomp.engine.rollouts import Rollout
     from pomp.karel.interpreter import Cap
     from pomp.karel.world import WorldBatch
     from pomp.tasks.task import Setting
@@ -70,7 +70,7 @@ class Run:
     def run(self) -> int:
         """Check everything, then run, then print."""
         setting, limits, code, gif = self._check()
-        from pomp.engine.rollout import rollout
+        from pomp.engine.rollouts import rollout
 
         probabilities = None
         if self.exact:
@@ -150,7 +150,7 @@ class Run:
         import numpy as np
 
         from pomp.core.streams import Purpose, open_streams
-        from pomp.engine.rollout import Rollout, rollout
+        from pomp.engine.rollouts import Rollout, rollout
         from pomp.engine.starts import begin, reset
         from pomp.karel.world import Map
 
@@ -180,7 +180,7 @@ class Run:
     def _record(
         self, setting: "Setting", code: "Code", limits: "Cap", first: "WorldBatch"
     ) -> "Trace":
-        from pomp.engine.record import record
+        from pomp.engine.recording import record
 
         kept = None if self.trace else MAX_FRAMES
         return record(

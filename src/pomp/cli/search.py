@@ -10,7 +10,7 @@ from pomp.cli.inputs import parse_options, parse_seeds, read_tasks, read_value
 from pomp.cli.stopping import check_minutes, showing
 
 if TYPE_CHECKING:
-    from pomp.runs.search import SearchResult
+    from pomp.runs.searches import SearchResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Search:
         check_minutes(self.minutes)
         given = parse_options(self.set, "proposer.sigma=0.25")
         changes = {name: read_value(text) for name, text in given.items()}
-        from pomp.runs.search import search
+        from pomp.runs.searches import search
 
         with showing(self.minutes) as (shown, stop):
             found = search(

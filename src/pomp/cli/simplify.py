@@ -13,7 +13,7 @@ from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
-    from pomp.analysis.simplify import Simplified
+    from pomp.analysis.simplification import Simplified
     from pomp.machine.evaluation import Evaluation
     from pomp.machine.policy import ProgramMachine
 
@@ -64,7 +64,7 @@ class Simplify:
 
     def _simplify(self, machine: "ProgramMachine") -> "Simplified":
         from pomp.analysis.equivalence import Parts
-        from pomp.analysis.simplify import simplify
+        from pomp.analysis.simplification import simplify
 
         progress = ProgressLine("words left out", Parts.of(machine).size.words)
         try:

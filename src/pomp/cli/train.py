@@ -59,7 +59,7 @@ class Train:
         changes: dict[str, Any] = {name: read_value(text) for name, text in given.items()}
         if self.learning_rates:
             changes["learning_rates"] = _parse_rates(self.learning_rates)
-        from pomp.runs.train import train
+        from pomp.runs.trainings import train
 
         with showing(self.minutes) as (shown, stop):
             found = train(

@@ -8,7 +8,7 @@ from pomp.conformance.recording import Recording
 from pomp.conformance.report import FileReport
 from pomp.dsl.bytecode import Code, compile_programs
 from pomp.dsl.vocabulary import Action
-from pomp.engine.rollout import advance
+from pomp.engine.rollouts import advance
 from pomp.karel.dynamics import ACTIONS, TALLY
 from pomp.karel.interpreter import Cap
 

@@ -19,7 +19,7 @@ from pomp.core.streams import streams_drawing
 from pomp.dsl.vocabulary import Action
 from pomp.engine.lanes import SEEN
 from pomp.engine.loading import kernels_of
-from pomp.engine.rollout import act_on
+from pomp.engine.rollouts import act_on
 from pomp.karel.dynamics import ACTIONS, COUNT, SCORE, TALLY
 from pomp.karel.world import WorldBatch
 from pomp.tasks.karel_hard import snake

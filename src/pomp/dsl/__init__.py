@@ -1,1 +1,5 @@
 """The language: text, trees, token ids and code; no worlds."""
+
+from pomp.core.doors import open_door
+
+__getattr__, __dir__, __all__ = open_door(__name__)

@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from pomp.core.compiling import kernel, launch, parts_for, scalar
 from pomp.core.cuda import DeviceArray, to_device
 from pomp.core.errors import ConfigError
-from pomp.dsl.grammar import END as PROGRAM_END
-from pomp.dsl.grammar import ILLEGAL, MAX_TOKENS, RETURN, reader
+from pomp.dsl.grammar import END as PROGRAM_END, ILLEGAL, MAX_TOKENS, RETURN, reader
 from pomp.dsl.parser import check_tokens
 from pomp.dsl.syntax import Program, tokens_of
 from pomp.dsl.vocabulary import ACTION_OF_TOKEN, LEAPS, PERCEPTION_OF_TOKEN, Perception, Vocabulary

@@ -1,7 +1,7 @@
 """Training an embedding, step by step; it can go on from any step to the identical result.
 
 A checkpoint is the weights, the two optimisers and a position: what a step draws depends on its
-position alone. `pomp.runs.embedding` keeps it in a folder.
+position alone. `pomp.runs.embeddings` keeps it in a folder.
 """
 
 import time

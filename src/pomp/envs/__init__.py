@@ -5,28 +5,9 @@ What a step of B worlds returns: observations, rewards `[B]`, terminated `[B]` b
 bool, and further information.
 """
 
-from typing import Any
-
-from pomp.envs.karel_env import KarelEnv
-from pomp.envs.option_env import ProgramOptionEnv, ProgramOptionVectorEnv
+from pomp.core.doors import open_door
 from pomp.envs.registration import register_envs
-from pomp.envs.vector_env import KarelVectorEnv
 
-__all__ = [
-    "KarelEnv",
-    "KarelTorchEnv",
-    "KarelVectorEnv",
-    "ProgramOptionEnv",
-    "ProgramOptionVectorEnv",
-    "register_envs",
-]
+__getattr__, __dir__, __all__ = open_door(__name__)
 
 register_envs()
-
-
-def __getattr__(name: str) -> Any:
-    if name == "KarelTorchEnv":  # brings torch with it
-        from pomp.envs.torch_env import KarelTorchEnv
-
-        return KarelTorchEnv
-    raise AttributeError(f"module 'pomp.envs' has no attribute '{name}'")

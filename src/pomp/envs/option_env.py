@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pomp.core.errors import ConfigError, EnvironmentMisuseError
 from pomp.dsl.bytecode import compile_programs
 from pomp.dsl.syntax import Program
-from pomp.engine.rollout import advance
+from pomp.engine.rollouts import advance
 from pomp.engine.units import DEFAULT_CAP
 from pomp.envs.batch import RENDER_MODES, check_actions, world_space
 from pomp.envs.vector_env import KarelVectorEnv

@@ -10,3 +10,7 @@ improve it. The best machines of all epochs form the *hall of fame*.
 Axes of arrays: C machines (one for each chain), B worlds, K modes of a machine, R rules of a mode,
 L tokens of a program.
 """
+
+from pomp.core.doors import open_door
+
+__getattr__, __dir__, __all__ = open_door(__name__)

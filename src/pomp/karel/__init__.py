@@ -1,1 +1,5 @@
 """One world: its state, its rules, its interpreter."""
+
+from pomp.core.doors import open_door
+
+__getattr__, __dir__, __all__ = open_door(__name__)

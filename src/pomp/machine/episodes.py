@@ -25,7 +25,7 @@ from pomp.dsl.bytecode import compile_programs
 from pomp.dsl.syntax import Program
 from pomp.engine.lanes import EpisodeState, MacroSteps
 from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
-from pomp.engine.rollout import check_worlds
+from pomp.engine.rollouts import check_worlds
 from pomp.engine.starts import reset_again
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch

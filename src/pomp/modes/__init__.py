@@ -19,20 +19,6 @@ Arrays of N candidates that are scored together have the same names throughout:
 - `ties` `[N, L]` uint8: rows that decide between equal scores, the later in order first.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from pomp.core.doors import open_door
 
-if TYPE_CHECKING:
-    from pomp.modes.batch import Batch
-    from pomp.modes.jobs import Job
-    from pomp.modes.methods import METHODS, configure
-
-__all__ = ["METHODS", "Batch", "Job", "configure"]
-
-_HOMES = {"Batch": "batch", "Job": "jobs", "METHODS": "methods", "configure": "methods"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'pomp.modes' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"pomp.modes.{_HOMES[name]}"), name)
+__getattr__, __dir__, __all__ = open_door(__name__)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.engine.rollout import rollout
+from pomp.engine.rollouts import rollout
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
 

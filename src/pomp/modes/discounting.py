@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.cuda import to_host
-from pomp.engine.record import record
+from pomp.engine.recording import record
 from pomp.engine.units import CANDIDATE, Launch
 
 _LANES_AT_ONCE = 256

@@ -17,8 +17,8 @@ from pomp.core.cuda import to_device
 from pomp.core.streams import branch
 from pomp.dsl.bytecode import Code, compile_ids
 from pomp.dsl.vocabulary import Vocabulary
-from pomp.engine.rollout import run_launches
 from pomp.engine.rollout_cuda import LaunchPad
+from pomp.engine.rollouts import run_launches
 from pomp.engine.starts import reset
 from pomp.engine.units import Launch, Units
 from pomp.karel.world import WorldBatch, join_worlds

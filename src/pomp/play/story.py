@@ -18,8 +18,8 @@ from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
 from pomp.dsl.vocabulary import ACTION_OF_TOKEN, Action
 from pomp.engine.lanes import BY_CHOICE
-from pomp.engine.record import record
-from pomp.engine.rollout import act_on
+from pomp.engine.recording import record
+from pomp.engine.rollouts import act_on
 from pomp.engine.starts import draw_starts
 from pomp.karel.dynamics import COUNT, value
 from pomp.karel.world import WorldBatch

@@ -8,9 +8,9 @@ from pomp.dsl.parser import parse
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import SUFFIX, read_machine
 from pomp.runs.folder import name_of
-from pomp.runs.report import modes_of_results
+from pomp.runs.reports import modes_of_results
 from pomp.runs.results import modules_of
-from pomp.runs.search import MODES_FILE, read_modes
+from pomp.runs.searches import MODES_FILE, read_modes
 from pomp.tasks.task import Setting
 
 Key = tuple[str, int]

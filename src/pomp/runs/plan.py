@@ -15,7 +15,7 @@ from pomp.machine.text import print_machine
 from pomp.modes.config import SearchConfig
 from pomp.modes.jobs import Job
 from pomp.modes.methods import METHODS, SEVERAL, configure
-from pomp.runs.evolve import EvolvePlan
+from pomp.runs.evolutions import EvolvePlan
 from pomp.runs.folder import describe_task
 from pomp.runs.given import Machines, Modes, read_given, read_machines, same_for_all
 from pomp.tasks.task import Setting

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pomp.core.errors import DataFileError
 from pomp.core.storage import read_arrays
-from pomp.runs.search import TRAJECTORY_FILE, find_jobs, read_records
+from pomp.runs.searches import TRAJECTORY_FILE, find_jobs, read_records
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pomp.conformance.reference.world import Cell, Execution, Stream, World, execute
 
-__all__ = ["ReferenceTask", "reference_task", "run"]
+__all__ = ["ReferenceTask", "Stream", "World", "execute", "reference_task", "run"]
 
 LEAPS_CAP = 9
 """Most markers on a cell in the variant `leaps`, whatever the task."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.analysis.simplify import simplify
+from pomp.analysis.simplification import simplify
 from pomp.core.compiling import thread_count
 from pomp.core.configs import changed, to_json
 from pomp.core.cuda import check_device

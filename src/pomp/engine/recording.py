@@ -17,7 +17,7 @@ from pomp.dsl.bytecode import (
     Code,
 )
 from pomp.engine.loading import kernels_of
-from pomp.engine.rollout import Programs, as_code, as_lists, check_worlds
+from pomp.engine.rollouts import Programs, as_code, as_lists, check_worlds
 from pomp.engine.tracing import TraceArrays
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.interpreter import Cap

@@ -17,7 +17,7 @@ from pomp.learning.training import Member, Training
 from pomp.machine.evaluation import evaluate, validate
 from pomp.machine.policy import ProgramMachine
 from pomp.runs.asked import Seeds, TaskLike, read_seeds, read_settings
-from pomp.runs.evolve import EvolveRun
+from pomp.runs.evolutions import EvolveRun
 from pomp.runs.folder import RunFolder, name_of
 from pomp.runs.plan import TrainPlan, make_plan, modes_of
 from pomp.runs.results import (
@@ -30,7 +30,7 @@ from pomp.runs.results import (
     sum_up,
     write_learned,
 )
-from pomp.runs.search import SearchRun
+from pomp.runs.searches import SearchRun
 from pomp.runs.transitions import TransitionsRun
 from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, Work, drive
 from pomp.tasks.task import Setting

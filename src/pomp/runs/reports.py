@@ -10,8 +10,8 @@ import numpy as np
 from pomp.core.errors import ConfigError, DataFileError, PompError
 from pomp.core.streams import Purpose
 from pomp.dsl.bytecode import compile_programs
-from pomp.engine.rollout import run_launches
 from pomp.engine.rollout_cuda import LaunchPad
+from pomp.engine.rollouts import run_launches
 from pomp.engine.starts import draw_starts
 from pomp.engine.units import Launch, Units
 from pomp.modes.jobs import RunRecord
@@ -19,7 +19,7 @@ from pomp.modes.lists import ONE_EXECUTION
 from pomp.modes.methods import SEVERAL
 from pomp.runs.folder import read_config
 from pomp.runs.published import published
-from pomp.runs.search import find_jobs, read_modes, read_records
+from pomp.runs.searches import find_jobs, read_modes, read_records
 from pomp.tasks.catalog import find_task, is_shipped
 from pomp.tasks.task import Setting
 

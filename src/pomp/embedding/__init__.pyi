@@ -1,0 +1,18 @@
+from pomp.embedding.config import (
+    DatasetConfig as DatasetConfig,
+    ModelConfig as ModelConfig,
+    TrainingConfig as TrainingConfig,
+)
+from pomp.embedding.dataset import (
+    Dataset as Dataset,
+    draw_fresh as draw_fresh,
+    load_dataset as load_dataset,
+    make_dataset as make_dataset,
+    save_dataset as save_dataset,
+)
+from pomp.embedding.demonstrations import (
+    agreement as agreement,
+    demonstrate as demonstrate,
+    random_worlds as random_worlds,
+)
+from pomp.embedding.space import Embedding as Embedding

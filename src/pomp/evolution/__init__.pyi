@@ -1,0 +1,2 @@
+from pomp.evolution.config import EvolveConfig as EvolveConfig
+from pomp.evolution.search import Evolution as Evolution

@@ -1,0 +1,7 @@
+from pomp.runs.embeddings import EmbeddingRun as EmbeddingRun
+from pomp.runs.evolutions import evolve as evolve
+from pomp.runs.reports import report as report
+from pomp.runs.results import LearnedMachine as LearnedMachine, LearningResult as LearningResult
+from pomp.runs.searches import SearchResult as SearchResult, search as search
+from pomp.runs.trainings import train as train
+from pomp.runs.work import Event as Event, Progress as Progress
