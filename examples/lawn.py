@@ -6,8 +6,8 @@
     pomp eval runs/lawn/Lawn/seed0/machine --allow lawn
 
 run in this folder, or with it on PYTHONPATH; `--allow` says that the machine's file may name this
-module. Everything a task needs comes from `pomp.tasks`. Compiled code checks no array bounds; while writing a
-task, `POMP_CACHE_DIR=$(mktemp -d) NUMBA_BOUNDSCHECK=1 pomp run ...` does.
+module. Everything a task needs comes from `pomp.tasks`. Compiled code checks no array bounds; while
+writing a task, `POMP_CACHE_DIR=$(mktemp -d) NUMBA_BOUNDSCHECK=1 pomp run ...` does.
 """
 
 from fractions import Fraction
