@@ -53,7 +53,7 @@ def test_a_checkpoint_goes_on_to_the_same_bytes():
 
 def test_the_first_rollout_is_the_cpus():
     """Later ones may differ: networks round otherwise on another device."""
-    steps = [train(device, updates=0).collect_rollout()[0] for device in ("cpu", "cuda")]
+    steps = [train(device, updates=0).rollouts.collect()[0] for device in ("cpu", "cuda")]
     chosen = [part.choices.cpu().numpy() for part in steps]
     assert (chosen[0] == chosen[1]).mean() > 0.99
     assert np.allclose(steps[0].values.cpu(), steps[1].values.cpu(), atol=1e-3)

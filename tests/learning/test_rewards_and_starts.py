@@ -57,7 +57,7 @@ def test_every_macro_step_costs_its_price_in_training_alone():
     """Without traces, a step's target is its reward and the value behind it."""
     free, paid = (training_of("Harvester", gae_lambda=0.0, step_cost=cost) for cost in (0.0, 0.25))
     (batch, (returns, ending)), (costly, (same_returns, same_ending)) = (
-        one.collect_rollout() for one in (free, paid)
+        one.rollouts.collect() for one in (free, paid)
     )
     assert (batch.choices == costly.choices).all()
     np.testing.assert_allclose(costly.returns, batch.returns - 0.25, rtol=0, atol=1e-6)
@@ -70,7 +70,7 @@ def test_every_macro_step_costs_its_price_in_training_alone():
 def test_what_a_machine_is_worth_has_no_step_cost():
     free, paid = (training_of("Harvester", step_cost=cost) for cost in (0.0, 0.25))
     scores = [
-        one._validate(np.zeros((1, 4), np.float32), one.collect_rollout()[1])[0]["return"]
+        one._validate(np.zeros((1, 4), np.float32), one.rollouts.collect()[1])[0]["return"]
         for one in (free, paid)
     ]
     assert scores[0] == scores[1]

@@ -70,7 +70,7 @@ def measure_training(case: TrainingCase, device: str) -> TrainingSpeed:
     for _ in range(_WARM_UP):
         training.step()
     steps = config.ppo.rollout * len(members)
-    playing = _rate(training.collect_rollout, steps)
+    playing = _rate(training.rollouts.collect, steps)
     learning = _rate(training.step, steps)
     whole = 20e6 * len(members) / learning / 60
     return TrainingSpeed(

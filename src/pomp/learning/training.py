@@ -14,33 +14,24 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from pomp.core.cuda import fill, to_host
 from pomp.core.errors import ConfigError, TrainingError
-from pomp.core.graphs import Replayed, exact, prepare
+from pomp.core.graphs import exact, prepare
 from pomp.core.streams import Purpose, draw_units, open_streams
 from pomp.engine.lanes import BY_CHOICE
 from pomp.engine.starts import reset
 from pomp.learning.config import LearningConfig
-from pomp.learning.ppo import (
-    STATISTICS,
-    Learner,
-    RolloutBatch,
-    estimate_advantages,
-    normalise_advantages,
-    select_log_probs,
-)
+from pomp.learning.ppo import STATISTICS, Learner
+from pomp.learning.rollouts import EpisodeOutcomes, Rollouts, ValidationEpisodes
 from pomp.machine.episodes import Episodes
 from pomp.machine.evaluation import outcomes
-from pomp.machine.network import Ensemble, Shape, choose, draw_weights
+from pomp.machine.network import Ensemble, Shape, draw_weights
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import NetworkTransition
 from pomp.machine.views import Views
 from pomp.tasks.task import Setting
 
 _WEIGHTS, _STARTS, _CHOICES, _ORDER = range(4)  # what a member draws
-_AHEAD = 64  # macro steps of a validation whose random numbers are drawn at once
 
 
 @dataclass(frozen=True)
@@ -99,6 +90,7 @@ class Training:
         members: the machines to be learned, those of a task side by side.
         shape: that of the members' networks.
         learner: their parameters, and what changes them.
+        rollouts: what it learns from.
         update: rollouts learned from so far.
         kept: each member's best transitions.
         finished_at: each member's last update, or None while it goes on.
@@ -119,22 +111,21 @@ class Training:
         setting = members[0].setting
         most = max(len(member.modes) for member in members)
         self.shape = Shape(config.network, setting.height, setting.width, most)
-        self._network = Ensemble(self.shape, [len(member.modes) for member in members], device)
+        network = Ensemble(self.shape, [len(member.modes) for member in members], device)
         rows = [self.shape.pack(self._first_weights(member)) for member in members]
         rates = torch.tensor([member.learning_rate for member in members], dtype=torch.float32)
         parameters = torch.from_numpy(np.stack(rows)).to(device)
-        self.learner = Learner(config.ppo, self._network, parameters, rates.to(device))
+        self.learner = Learner(config.ppo, network, parameters, rates.to(device))
         self.update = 0
         self.kept = [Kept() for _ in members]
         self.finished_at: list[int | None] = [None] * len(members)
         self.diverged: list[int] = []
         actors = config.ppo.actors
-        streams = self._streams(Purpose.TRAINING, _STARTS, worlds=actors)
-        self._views = self._begin(streams, restarts=True)
-        self._roll_out = Replayed(self._run_rollout, self._views.changed, self._where)
-        self._validation: Views | None = None  # the episodes of validations
-        self._step_validation: Any = None
-        self._choices = self._streams(Purpose.TRAINING, _CHOICES, worlds=actors)
+        starts = self._streams(Purpose.TRAINING, _STARTS, worlds=actors)
+        views = self._begin(starts, restarts=True)
+        choices = self._streams(Purpose.TRAINING, _CHOICES, worlds=actors)
+        self.rollouts = Rollouts(config.ppo, network, self.learner.parameters, views, choices)
+        self._validation: ValidationEpisodes | None = None  # made when it is needed
         self._orders = self._streams(Purpose.TRAINING, _ORDER, worlds=1)
 
     def _first_weights(self, member: Member) -> dict[str, NDArray[np.float32]]:
@@ -181,7 +172,7 @@ class Training:
         Raises:
             TrainingError: a loss is not a number any more.
         """
-        batch, episodes = self.collect_rollout()
+        batch, episodes = self.rollouts.collect()
         count = self.config.ppo.rollout
         keys = draw_units(self._orders, self.config.ppo.epochs * count).T
         shape = (len(self.members), self.config.ppo.epochs, count)
@@ -238,96 +229,31 @@ class Training:
         waits = self.config.validation.patience * self.config.validation.every
         return waits > 0 and self.update - self.kept[number].update >= waits
 
-    def collect_rollout(self) -> tuple[RolloutBatch, tuple[NDArray[Any], NDArray[Any]]]:
-        """Play the macro steps of one rollout.
-
-        Returns:
-            The rollout (on a GPU overwritten by the next), and of each macro step the return of its
-            episode so far, `[E, T, A]` float64, and how it ended the episode, `[E, T, A]` uint8 as
-            in `Episodes`.
-        """
-        ppo = self.config.ppo
-        draws = torch.from_numpy(draw_units(self._choices, ppo.steps)).to(self.device)
-        with exact(self._where):
-            parts, returns, ending = self._roll_out(
-                draws.view(ppo.steps, len(self.members), ppo.actors)
-            )
-        return RolloutBatch(*parts), (returns.cpu().numpy(), ending.cpu().numpy())
-
-    @torch.no_grad()
-    def _run_rollout(self, draws: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
-        """Play a rollout with random numbers from 0 to 1, `draws`: `[T, E, A]` float64.
-
-        Returns:
-            The fields of a `RolloutBatch`, `[E, T * A, ...]`, and what the episodes returned and
-            how they ended, `[E, T, A]` each.
-        """
-        ppo, parameters, views = self.config.ppo, self.learner.parameters, self._views
-        rows: list[tuple[Tensor, ...]] = []
-        for numbers in draws:
-            observations, modes = views.look().clone(), views.mode().clone()
-            logits, values = self._network(parameters, observations, modes)
-            choices = choose(logits, numbers)
-            log_probs = select_log_probs(torch.log_softmax(logits, dim=-1), choices)
-            views.take(choices)
-            outcome = (views.gather(name) for name in ("rewards", "ending", "returns"))
-            rows.append((observations, modes, choices, log_probs, values, *outcome))
-        *seen, values, rewards, ending, returns = (
-            torch.stack(column, dim=1) for column in zip(*rows, strict=True)
-        )
-        _, last_values = self._network(parameters, views.look(), views.mode())
-        rewards = (rewards - ppo.step_cost).to(values.dtype)
-        advantages = estimate_advantages(
-            rewards, values, ending != 0, last_values, ppo.discount, ppo.gae_lambda
-        )
-        whole = [*seen, values, advantages, advantages + values]
-        *parts, advantages, targets = (part.flatten(1, 2) for part in whole)
-        return [*parts, normalise_advantages(advantages), targets], returns, ending
-
     def _play_validation(self) -> Views:
         """Play fresh episodes with drawn choices, all to their ends."""
         count, number = self.config.validation.episodes, self.update
         starts = self._streams(Purpose.VALIDATION, _STARTS, number, worlds=count)
-        streams = self._streams(Purpose.VALIDATION, _CHOICES, number, worlds=count)
+        choices = self._streams(Purpose.VALIDATION, _CHOICES, number, worlds=count)
         if self._validation is None:
-            self._validation = self._begin(starts, restarts=False)
-            changed = self._validation.changed
-            self._step_validation = Replayed(self._run_validation_steps, changed, self._where)
-        first = 0
-        for batch in self._validation.batches:
-            batch.restart(starts[first : first + len(batch)])
-            first += len(batch)
-        while not bool(self._validation.gather("ending").all()):
-            ahead = torch.from_numpy(draw_units(streams, _AHEAD)).to(self.device)
-            with exact(self._where):
-                self._step_validation(ahead.view(_AHEAD, len(self.members), count))
-        return self._validation
-
-    @torch.no_grad()
-    def _run_validation_steps(self, draws: Tensor) -> None:
-        """Take macro steps with random numbers from 0 to 1, `draws`: `[steps, E, A]` float64."""
-        assert self._validation is not None
-        views, parameters = self._validation, self.learner.parameters
-        for numbers in draws:
-            logits, _ = self._network(parameters, views.look(), views.mode())
-            views.take(choose(logits, numbers))
+            views, learner = self._begin(starts, restarts=False), self.learner
+            self._validation = ValidationEpisodes(learner.network, learner.parameters, views)
+        self._validation.play(starts, choices)
+        return self._validation.views
 
     def _validate(
-        self, statistics: NDArray[np.float32], episodes: tuple[NDArray[Any], NDArray[Any]]
+        self, statistics: NDArray[np.float32], episodes: EpisodeOutcomes
     ) -> list[dict[str, Any]]:
         """Play fresh episodes with drawn choices, and keep transitions that did as well as any.
 
         Args:
             statistics: `[E, 4]`, those of the last update.
-            episodes: of each macro step of the last rollout, `[E, T, A]`, the return of its episode
-                so far and how it ended the episode.
+            episodes: what became of the episodes of the last rollout.
 
         Returns:
             A record for each member.
         """
         count = self.config.validation.episodes
-        batches = self._play_validation().batches
-        parts = [outcomes(batch) for batch in batches]
+        parts = [outcomes(batch) for batch in self._play_validation().batches]
         returns, programs, actions, ended = (
             np.concatenate(column).reshape(len(self.members), count)
             for column in zip(*parts, strict=True)
@@ -407,16 +333,7 @@ class Training:
             worlds `[E * A, ...]`, kept parameters `[S]`; and values that JSON can hold.
         """
         arrays = self.learner.to_arrays()
-        arrays |= {"choices": self._choices, "orders": self._orders}
-        for number, batch in enumerate(self._views.batches):
-            worlds = batch.worlds.to("cpu")
-            names = ("cells", "pose", "memory", "stream")
-            state = zip(names, worlds.arrays, strict=True)
-            arrays |= {f"worlds{number}.{name}": np.array(array) for name, array in state}
-            arrays |= {
-                f"episodes{number}.{name}": np.array(to_host(getattr(batch, name)))
-                for name in ("mode", "taken")
-            }
+        arrays |= {**self.rollouts.to_arrays(), "orders": self._orders}
         for number, kept in enumerate(self.kept):
             if kept.parameters is not None:
                 arrays[f"kept{number}"] = kept.parameters
@@ -430,13 +347,8 @@ class Training:
         self.learner.restore(arrays, int(values["gradient_steps"]))
         self.update, self.finished_at = int(values["update"]), list(values["finished_at"])
         self.diverged = list(values["diverged"])
-        self._choices, self._orders = np.array(arrays["choices"]), np.array(arrays["orders"])
-        for number, batch in enumerate(self._views.batches):
-            names = ("cells", "pose", "memory", "stream")
-            for name, array in zip(names, batch.worlds.arrays, strict=True):
-                fill(array, arrays[f"worlds{number}.{name}"])
-            for name in ("mode", "taken"):
-                fill(getattr(batch, name), arrays[f"episodes{number}.{name}"])
+        self.rollouts.restore(arrays)
+        self._orders = np.array(arrays["orders"])
         for number, (score, update) in enumerate(values["kept"]):
             self.kept[number] = Kept(score, update, arrays.get(f"kept{number}"))
 
