@@ -129,6 +129,8 @@ def test_a_report_evaluates_on_starts_the_search_has_not_seen(finished):
             assert job["best_of_runs"] >= job["return"]
             assert job["candidates"] == sum(record["candidates"] for record in records) > 0
         assert row["mean"] == np.mean([job["return"] for job in row["jobs"]])
+        one, two = (job["return"] for job in row["jobs"])
+        assert row["std"] == pytest.approx(abs(one - two) / 2)
     with pytest.raises(ConfigError, match="Harvester, seed 0, is in two"):
         report([finished, finished])
 
