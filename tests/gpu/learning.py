@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 from pomp.learning.adam import AdamSettings, AdamState, Gradients
-from pomp.learning.ppo_loss import Collected, LossSettings, Outputs, PpoLoss
+from pomp.learning.clipped_loss import Collected, LossSettings, Outputs, PpoLoss
 
 LOSS = LossSettings(clip_ratio=0.05, clips_value=True, value_weight=0.5, entropy_weight=0.01)
 ADAM = AdamSettings.of(0.5, np.float32)
@@ -69,7 +69,7 @@ def fetch(value):
 def main(target):
     """Write everything the kernels have written."""
     from pomp.learning.adam_cuda import adam_step_cuda
-    from pomp.learning.ppo_loss_cuda import ppo_loss_cuda
+    from pomp.learning.clipped_loss_cuda import ppo_loss_cuda
     from pomp.machine.patches_cuda import cut_patches, join_patches
 
     steps, moves, (planes, channels_last) = inputs()

@@ -15,7 +15,7 @@ from pomp.core.errors import CudaError
 from pomp.embedding.decoder import CpuDecoder
 from pomp.engine.starts import draw_starts
 from pomp.learning.adam import adam_step
-from pomp.learning.ppo_loss import write_ppo_loss
+from pomp.learning.clipped_loss import write_ppo_loss
 from pomp.tasks.catalog import TASKS, find_task
 
 from . import decoding, learning, playing

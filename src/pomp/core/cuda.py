@@ -168,7 +168,7 @@ def fill(target: Any, source: NDArray[Any]) -> None:
         target[...] = source
 
 
-def room(shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
+def empty_on_device(shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
     """Return an array in GPU memory whose numbers are not set.
 
     Raises:
@@ -180,7 +180,7 @@ def room(shape: int | tuple[int, ...], dtype: DTypeLike) -> DeviceArray:
     except Exception as error:
         if "OUT_OF_MEMORY" not in str(error):
             raise
-        raise DeviceMemoryError(f"no room on the CUDA device for {shape} {dtype}") from error
+        raise DeviceMemoryError(f"no memory on the CUDA device for {shape} {dtype}") from error
 
 
 def blocks_for(threads: int) -> int:
@@ -239,7 +239,7 @@ def as_launchable_group(group: G) -> G:
 def _launchable_field(value: Any) -> Any:
     if isinstance(value, tuple):
         return as_launchable_group(value)
-    return value if isinstance(value, bool | int | float) else as_launchable(value)
+    return value if isinstance(value, int | float | np.generic) else as_launchable(value)
 
 
 # DLPack: a struct that describes the memory, in a capsule that keeps it alive.

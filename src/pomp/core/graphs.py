@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from pomp.core.cuda import THREADS, as_launchable, load_cuda
+from pomp.core.cuda import THREADS, as_launchable, as_launchable_group, load_cuda
 
 _WARM_UP = 3  # calls of a training step before its capture
 
@@ -114,11 +114,9 @@ def launch_on_stream(loop: Any, blocks: int, *arguments: Any) -> None:
 
 
 def _hand_over(argument: Any) -> Any:
-    if isinstance(argument, Tensor):
-        return as_launchable(argument)
     if isinstance(argument, tuple):
-        return type(argument)(*map(_hand_over, argument))
-    return argument
+        return as_launchable_group(argument)
+    return as_launchable(argument) if isinstance(argument, Tensor) else argument
 
 
 def share_arrays(tensors: NamedTensors) -> NamedTensors:

@@ -13,9 +13,9 @@ from pomp.core.cuda import (
     as_launchable,
     as_launchable_group,
     blocks_for,
+    empty_on_device,
     is_on_device,
     load_cuda,
-    room,
     to_device,
 )
 from pomp.engine.lanes import LaneResults, UnitArrays
@@ -35,7 +35,7 @@ def run_cuda(launch: Launch, after: WorldBatch) -> LaneResults:
 
     Args:
         launch: what runs; its worlds are on the GPU.
-        after: room for the final states of all lanes, or for none; they may be the start states.
+        after: memory for the final states of all lanes, or for none; they may be the start states.
     """
     results = _results(launch.units.lanes)
     units = launch.units.arrays
@@ -95,7 +95,7 @@ class _Slot:
         kept = self._inputs.get(name)
         if kept is None or len(kept) < len(array) or kept.shape[1:] != array.shape[1:]:
             shape = (2 * len(array), *array.shape[1:])
-            kept = self._inputs[name] = as_launchable(room(shape, array.dtype))
+            kept = self._inputs[name] = as_launchable(empty_on_device(shape, array.dtype))
         part = kept[: len(array)]
         part.copy_to_device(np.ascontiguousarray(array))
         return part
@@ -129,8 +129,8 @@ def _prepare(
         launch: what runs.
         code: its programs, `[P, L]` uint32, on the device.
         units: its units, on the device.
-        after: room for the final states on the device, or for none.
-        results: room for the results on the device.
+        after: memory for the final states on the device, or for none.
+        results: memory for the results on the device.
     """
     worlds = launch.worlds
     groups = [as_launchable_group(group) for group in (worlds.arrays, after.arrays, results)]
@@ -148,7 +148,7 @@ def _prepare(
 
 def act_cuda(setting: Setting, worlds: WorldBatch, actions: Any) -> DeviceArray:
     """One action in every world; returns the rewards."""
-    rewards = room(len(worlds), np.float64)
+    rewards = empty_on_device(len(worlds), np.float64)
     chosen = as_launchable(actions, "actions", shape=(len(worlds),))
     cuda_kernels_of(setting).act_on_worlds[blocks_for(len(worlds)), THREADS](
         chosen,
@@ -162,7 +162,7 @@ def act_cuda(setting: Setting, worlds: WorldBatch, actions: Any) -> DeviceArray:
 def _results(lanes: int) -> LaneResults:
     """Return memory for the results, asked for once: each request stops the device for a moment."""
     widths = [np.dtype(dtype).itemsize for dtype in RESULTS]  # widest first: all stay aligned
-    whole = room(lanes * sum(widths), np.uint8).array
+    whole = empty_on_device(lanes * sum(widths), np.uint8).array
     parts, first = [], 0
     for dtype, width in zip(RESULTS, widths, strict=True):
         last = first + lanes * width

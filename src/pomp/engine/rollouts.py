@@ -118,7 +118,7 @@ def _cross(
     keep_worlds: bool, threads: int | None,
 ) -> Rollout:  # fmt: skip
     units = Units.crossed(rows, len(worlds))
-    after = worlds.room(units.lanes if keep_worlds else 0)
+    after = worlds.allocate(units.lanes if keep_worlds else 0)
     results = _run(Launch(setting, code, units, worlds, cap), after, threads)
     return _shaped(results, (len(rows), len(worlds)), after if keep_worlds else None)
 
@@ -134,7 +134,7 @@ def run_launches(
         if work.worlds.device == "cuda":
             values, actions = next(found_on_device)
         else:
-            values, actions, *_ = _run(work, work.worlds.room(0), threads)
+            values, actions, *_ = _run(work, work.worlds.allocate(0), threads)
         shape = (len(work.units), work.units.span)
         results.append((values.reshape(shape), actions.reshape(shape)))
     return results

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pomp.core.compiling import kernel, launch, parts_for, scalar
-from pomp.core.cuda import as_launchable, room
+from pomp.core.cuda import as_launchable, empty_on_device
 from pomp.core.errors import ConfigError
 from pomp.karel.dynamics import COUNT, WALL, ZERO
 from pomp.karel.world import WorldBatch
@@ -64,7 +64,7 @@ def observe(
     shape = (len(worlds), channels, worlds.height, worlds.width)
     flat = (len(worlds), channels, worlds.height * worlds.width)
     if worlds.device == "cuda":
-        planes = room(shape, np.uint8) if out is None else out
+        planes = empty_on_device(shape, np.uint8) if out is None else out
         as_launchable(planes, "out", np.uint8, shape)
         from pomp.karel.observation_cuda import observer
 

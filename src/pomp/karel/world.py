@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.cuda import check_device, is_on_device, room, to_device, to_host
+from pomp.core.cuda import check_device, empty_on_device, is_on_device, to_device, to_host
 from pomp.core.errors import WorldError
 from pomp.karel.dynamics import ACTIONS, COUNT, DONE, WALL, Facing
 
@@ -177,9 +177,9 @@ class WorldBatch:
         """A batch of the same kind with other arrays."""
         return WorldBatch(self.task, self.height, self.width, *arrays)
 
-    def room(self, worlds: int) -> "WorldBatch":
-        """Uninitialised room for so many worlds of this kind, on the same device."""
-        make: Any = room if self.device == "cuda" else np.empty
+    def allocate(self, worlds: int) -> "WorldBatch":
+        """Return memory for so many worlds of this kind, on the same device; not initialised."""
+        make: Any = empty_on_device if self.device == "cuda" else np.empty
         shapes = ((worlds, *array.shape[1:]) for array in self.arrays)
         parts = (make(shape, array.dtype) for shape, array in zip(shapes, self.arrays, strict=True))
         return self._with(parts)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from pomp.core.graphs import Replayed
 from pomp.learning.adam import AdamSettings, AdamState, Gradients, adam_step, correct_bias
+from pomp.learning.clipped_loss import Collected, LossSettings, Outputs, PpoLoss, write_ppo_loss
 from pomp.learning.config import PpoConfig
-from pomp.learning.ppo_loss import Collected, LossSettings, Outputs, PpoLoss, write_ppo_loss
 
 Network = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 """Parameters `[E, S]`, observations `[E, B, ...]` and modes `[E, B]` to logits `[E, B, K + 1]` and

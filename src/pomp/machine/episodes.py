@@ -16,8 +16,8 @@ from pomp.core.cuda import (
     as_launchable,
     as_launchable_group,
     blocks_for,
+    empty_on_device,
     fill,
-    room,
     to_device,
 )
 from pomp.core.errors import ConfigError
@@ -175,7 +175,7 @@ class Episodes:
             `[B]` uint8, numbers below `SENSES`.
         """
         if self.worlds.device == "cuda":
-            senses = room(len(self), np.uint8) if out is None else out
+            senses = empty_on_device(len(self), np.uint8) if out is None else out
             self.sensor(senses, compass=compass)(0)
             return senses
         senses = np.empty(len(self), np.uint8) if out is None else out

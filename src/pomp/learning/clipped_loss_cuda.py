@@ -1,9 +1,9 @@
-"""The loop of `ppo_loss` on a GPU; imported only where there is one."""
+"""The loop of `clipped_loss` on a GPU; imported only where there is one."""
 
 from numba import cuda
 
 from pomp.core.cuda import device_kernel
-from pomp.learning.ppo_loss import ppo_loss_of_step
+from pomp.learning.clipped_loss import ppo_loss_of_step
 
 
 @device_kernel

@@ -149,7 +149,7 @@ def write_ppo_loss(
     All tensors are contiguous and on one device; their shapes stand with the classes.
     """
     if outputs.logits.device.type == "cuda":
-        from pomp.learning.ppo_loss_cuda import ppo_loss_cuda
+        from pomp.learning.clipped_loss_cuda import ppo_loss_cuda
 
         blocks = blocks_for(outputs.values.numel())
         launch_on_stream(ppo_loss_cuda, blocks, first, settings, outputs, collected, loss)
