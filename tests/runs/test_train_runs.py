@@ -28,7 +28,10 @@ mode climb: DEF run m( turnLeft move turnRight move m)
   if markersPresent -> stop
   else -> climb
 """
-TINY = ("ppo.total=512", "ppo.actors=8", "ppo.steps=16", "ppo.minibatch=32", "validation.every=2")
+TINY = (
+    "ppo.total=512", "ppo.actors=8", "ppo.steps=16", "ppo.minibatch=32", "validation.every=2",
+    "validation.episodes=8", "episode.most_steps=60",
+)  # fmt: skip
 SEARCH = ("search.proposer.iterations=4", "search.mode.runs=1", "search.proposer.population=8")
 
 
@@ -226,7 +229,7 @@ def test_a_training_cut_anywhere_ends_with_the_same_bytes(capsys, tmp_path, mode
 
 def test_a_killed_training_goes_on(capsys, tmp_path, modes):
     """Before the first checkpoint, between two, and while the results are written."""
-    settings = ("ppo.total=1024", "validation.episodes=4", *TINY[1:])
+    settings = ("ppo.total=1024", *TINY[1:])
     given = arguments(tmp_path / "killed", "--modes", modes, settings=settings)
     checkpoint, more = "ensemble8x8.safetensors", ()
     for place in ((checkpoint, 1), (checkpoint, 3), ("machine.json", 1)):
@@ -283,9 +286,8 @@ def test_another_config_is_not_resumed(capsys, tmp_path, modes):
     assert files_of(folder) == before
 
 
-def test_evaluation_refuses_what_it_cannot_do(capsys, tmp_path, modes):
-    call(capsys, *arguments(tmp_path / "run", "--modes", modes))
-    machine = tmp_path / "run/UpNDown/seed0/machine"
+def test_evaluation_refuses_what_it_cannot_do(capsys):
+    machine = "zoo:UpNDown/network"
     for more, message in (
         (("--scale", "3"), "scale"),
         (("--episodes", "0"), "--episodes must be"),
@@ -303,7 +305,7 @@ def test_evaluation_refuses_what_it_cannot_do(capsys, tmp_path, modes):
 
 
 def test_a_diverging_learning_rate_loses_nothing_but_itself(capsys, tmp_path, modes):
-    long = ("ppo.total=4096", *TINY[1:])
+    long = ("ppo.total=1024", *TINY[1:])
     given = ("--modes", modes, "--learning-rates", "999,1e-3")
     status, _, _ = call(capsys, *arguments(tmp_path / "both", *given, settings=long))
     assert status == 0
