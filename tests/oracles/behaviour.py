@@ -6,9 +6,9 @@ from itertools import count
 import numpy as np
 from oracle import Plain, Reader, UnderCalls
 
-from pomp.conformance.reference.world import Stream, World, execute
-from pomp.dsl.vocabulary import LEAPS
-from pomp.engine.starts import reset
+from pomp.conformance.reference import Stream, World, execute
+from pomp.dsl import LEAPS
+from pomp.engine import reset
 
 CAP = 9  # markers a cell can hold
 SIZE = 8

@@ -4,11 +4,9 @@ from collections import deque
 
 import numpy as np
 
-from pomp.engine.rollouts import act_on
-from pomp.engine.starts import begin, draw_starts
-from pomp.karel.world import Map
-from pomp.tasks.catalog import find_task
-from pomp.tasks.random_world import RANDOM_WORLD
+from pomp.engine import act_on, begin, draw_starts
+from pomp.karel import Map
+from pomp.tasks import RANDOM_WORLD, find_task
 
 LETTERS = "MLRKU"  # move, turnLeft, turnRight, pickMarker, putMarker
 NORTH, EAST, SOUTH, WEST = range(4)

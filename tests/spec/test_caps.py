@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from playing import agent, bare_world, play, start, task
 
-from pomp.core.errors import ConfigError
-from pomp.engine.recording import record
-from pomp.engine.rollouts import rollout
+from pomp.core import ConfigError
+from pomp.engine import record, rollout
 
 TRUE = "c( noMarkersPresent c)"  # in a room without markers
 FALSE = "c( markersPresent c)"

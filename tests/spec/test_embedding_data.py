@@ -27,14 +27,18 @@ from oracle import PERCEPTIONS, is_program
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from pomp.core.errors import DataFileError
-from pomp.core.streams import Purpose, open_streams
-from pomp.dsl.bytecode import compile_ids, compile_programs
-from pomp.dsl.sampling import SamplerConfig, sample_programs
-from pomp.dsl.vocabulary import LEAPS
-from pomp.embedding.config import DatasetConfig
-from pomp.embedding.dataset import draw_fresh, load_dataset, make_dataset, save_dataset
-from pomp.embedding.demonstrations import agreement, demonstrate, random_worlds
+from pomp.core import DataFileError, Purpose, open_streams
+from pomp.dsl import LEAPS, SamplerConfig, compile_ids, compile_programs, sample_programs
+from pomp.embedding import (
+    DatasetConfig,
+    agreement,
+    demonstrate,
+    draw_fresh,
+    load_dataset,
+    make_dataset,
+    random_worlds,
+    save_dataset,
+)
 
 SPLITS = ("train", "validation", "test")
 NOT_CLEAR = "c( not c( frontIsClear c) c)"

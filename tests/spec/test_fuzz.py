@@ -6,18 +6,21 @@ from hypothesis import assume, given, settings, strategies as st
 from oracle import Plain, Reader, UnderActions, UnderCalls, is_program
 from playing import MARKERS, WALL, bare_world, start, task
 
-from pomp.core.errors import ConfigError, ProgramSyntaxError, WorldError
-from pomp.dsl.bytecode import compile_ids, compile_programs
-from pomp.dsl.grammar import MAX_TOKENS
-from pomp.dsl.parser import parse
-from pomp.dsl.printer import print_program
-from pomp.dsl.sampling import SamplerConfig, sample_programs
-from pomp.dsl.vocabulary import HPRL, LEAPS
-from pomp.engine.recording import record
-from pomp.engine.rollouts import act_on, advance, rollout
-from pomp.engine.starts import draw_starts
-from pomp.karel.world import Facing, Map
-from pomp.tasks.random_world import RANDOM_WORLD
+from pomp.core import ConfigError, ProgramSyntaxError, WorldError
+from pomp.dsl import (
+    HPRL,
+    LEAPS,
+    MAX_TOKENS,
+    SamplerConfig,
+    compile_ids,
+    compile_programs,
+    parse,
+    print_program,
+    sample_programs,
+)
+from pomp.engine import act_on, advance, draw_starts, record, rollout
+from pomp.karel import Facing, Map
+from pomp.tasks import RANDOM_WORLD
 
 # ---------------------------------------------------------------- strategies
 

@@ -14,15 +14,25 @@ import pytest
 from oracle import Mask, is_program
 from playing import bare_world
 
-from pomp.core.errors import PompError, ProgramSyntaxError
-from pomp.dsl.bytecode import compile_ids, compile_programs
-from pomp.dsl.grammar import published_mask, strict_mask
-from pomp.dsl.parser import parse
-from pomp.dsl.printer import print_program
-from pomp.dsl.sampling import SamplerConfig, sample_programs
-from pomp.dsl.syntax import Act, If, IfElse, Repeat, While
-from pomp.dsl.vocabulary import HPRL, LEAPS
-from pomp.engine.rollouts import rollout
+from pomp.core import PompError, ProgramSyntaxError
+from pomp.dsl import (
+    HPRL,
+    LEAPS,
+    Act,
+    If,
+    IfElse,
+    Repeat,
+    SamplerConfig,
+    While,
+    compile_ids,
+    compile_programs,
+    parse,
+    print_program,
+    published_mask,
+    sample_programs,
+    strict_mask,
+)
+from pomp.engine import rollout
 
 PAPER = json.loads((Path(__file__).parents[1] / "data" / "paper_programs.json").read_text())
 PRINTED = [(task, number, text) for task in PAPER for number, text in enumerate(PAPER[task], 1)]

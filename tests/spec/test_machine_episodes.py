@@ -11,20 +11,22 @@ import numpy as np
 import pytest
 from playing import task
 
-from pomp.conformance.reference import reference_task
-from pomp.conformance.reference.world import Stream, execute
-from pomp.core.errors import ConfigError, DataFileError
-from pomp.core.streams import Purpose, open_streams
-from pomp.dsl.sampling import sample_programs
-from pomp.dsl.vocabulary import LEAPS
-from pomp.engine.lanes import BY_CHOICE, BY_LIMIT
-from pomp.engine.starts import draw_starts, reset
-from pomp.machine.config import EpisodeConfig, NetworkConfig
-from pomp.machine.episodes import Episodes
-from pomp.machine.evaluation import evaluate
-from pomp.machine.network import Shape, draw_weights
-from pomp.machine.policy import ProgramMachine
-from pomp.machine.transitions import DecisionList, NetworkTransition, Rule
+from pomp.conformance.reference import Stream, execute, reference_task
+from pomp.core import ConfigError, DataFileError, Purpose, open_streams
+from pomp.dsl import LEAPS, sample_programs
+from pomp.engine import BY_CHOICE, BY_LIMIT, draw_starts, reset
+from pomp.machine import (
+    DecisionList,
+    EpisodeConfig,
+    Episodes,
+    NetworkConfig,
+    NetworkTransition,
+    ProgramMachine,
+    Rule,
+    Shape,
+    draw_weights,
+    evaluate,
+)
 
 LONG = ("Seesaw", "UpNDown", "Farmer", "InfDoorKey", "InfHarvester")
 SHORT = ("StairClimber", "FourCorner", "Maze", "CleanHouse", "Harvester", "DoorKey", "Snake")

@@ -28,9 +28,8 @@ from playing import (
     walls,
 )
 
-from pomp.engine.rollouts import act_on, rollout
-from pomp.engine.starts import draw_starts
-from pomp.tasks.catalog import find_task
+from pomp.engine import act_on, draw_starts, rollout
+from pomp.tasks import find_task
 
 COST, FINE = 0.0001, 0.0005
 SCALES = [1, 2, 4, 8, 16]

@@ -3,8 +3,8 @@
 import pytest
 from playing import task
 
-from pomp.core.errors import ConfigError, UnknownNameError
-from pomp.tasks.catalog import TASKS, find_task
+from pomp.core import ConfigError, UnknownNameError
+from pomp.tasks import TASKS, find_task
 
 KAREL = ["StairClimber", "FourCorner", "TopOff", "Maze", "CleanHouse", "Harvester"]
 KAREL_HARD = ["DoorKey", "OneStroke", "Seeder", "Snake"]

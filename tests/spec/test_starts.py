@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 from playing import EAST, MARKERS, NORTH, SOUTH, WALL, WEST, ZERO_FLAG, task
 
-from pomp.core.errors import ConfigError
-from pomp.core.streams import Purpose
-from pomp.engine.starts import draw_starts, enumerate_starts
-from pomp.karel.world import Map
-from pomp.tasks.catalog import TASKS, find_task
+from pomp.core import ConfigError, Purpose
+from pomp.engine import draw_starts, enumerate_starts
+from pomp.karel import Map
+from pomp.tasks import TASKS, find_task
 
 DRAWN = 20_000
 

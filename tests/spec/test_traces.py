@@ -5,8 +5,8 @@ import math
 import pytest
 from playing import agent, bare_world
 
-from pomp.dsl.bytecode import compile_programs
-from pomp.engine.recording import record
+from pomp.dsl import compile_programs
+from pomp.engine import record
 
 CORRIDOR = "#####\n#>..#\n#####"
 

@@ -28,9 +28,7 @@ from playing import (
     walls,
 )
 
-from pomp.engine.recording import record
-from pomp.engine.rollouts import act_on, rollout
-from pomp.engine.starts import draw_starts, enumerate_starts
+from pomp.engine import act_on, draw_starts, enumerate_starts, record, rollout
 
 COST = 0.0001
 PER_CELL = 1 / 36
