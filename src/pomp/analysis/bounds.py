@@ -1,4 +1,6 @@
-"""What the best transitions could earn from given modes: do the modes limit, or the transitions?
+"""Compute what the best transitions could earn from given modes.
+
+A machine that earns little may be limited by its modes or by its transitions; this bound tells.
 
 Some tasks count events up to a last one, and what happens in between depends on the count only
 through a phase (`pomp.tasks.task.EventCount`). So all that can happen is explored once, as if no
@@ -85,7 +87,9 @@ def bound(
     step_cost: float = 0.0,
     keep_transitions: bool = False,
 ) -> Bound:
-    """The most that transitions between modes can earn; they see the whole world and may end.
+    """Compute the most that transitions between modes can earn.
+
+    The transitions see the whole world and may end the episode after every mode.
 
     Args:
         setting: the task.
@@ -195,7 +199,10 @@ def _solve(graph: Graph, cost: float) -> tuple[Floats, int, list[NDArray[np.int8
 def _count_back(
     setting: Setting, code: Code, cap: Cap, most_steps: int, cost: float, keep: bool
 ) -> Bound:  # fmt: skip
-    """The bound of a counted task; starts with the same markers are solved together."""
+    """Return the bound of a task that counts events, by dynamic programming.
+
+    Starts with the same markers are solved together.
+    """
     worlds, starts = enumerate_starts(setting)
     odds = np.array([float(start.probability) for start in starts])
     order = np.argsort(digest_of(worlds.cells), kind="stable")
@@ -229,11 +236,11 @@ class BestTransitions:
     kind: ClassVar[str] = "best"
 
     def chooser(self, episodes: Episodes) -> Choose:
-        """What chooses for these worlds, on the CPU."""
+        """Return a function that chooses the next modes of some episodes, on the CPU."""
         return lambda draws: self.choose(episodes.worlds)
 
     def choose(self, worlds: WorldBatch) -> Integers:
-        """`[B]`: the best modes, or the number of modes: end."""
+        """Return the best mode for each world, `[B]`; the number of modes: end."""
         choices = np.full(len(worlds), self.modes)
         on = np.flatnonzero(~worlds.done)
         for graph, table in self.tables:
@@ -246,14 +253,14 @@ class BestTransitions:
         return choices
 
     def to_json(self) -> dict[str, Any]:
-        """Refused."""
+        """Refuse: the table is as large as all states."""
         raise ConfigError("the best transitions are a table of all states and cannot be saved")
 
     to_arrays = to_json
 
 
 def _search(setting: Setting, code: Code, cap: Cap, most_steps: int, width: int) -> Bound:
-    """The bound of a task without chance: the best that was reached from each start."""
+    """Return the bound of a task without chance: the best that a search reached from each start."""
     worlds, starts = enumerate_starts(setting)
     share = max(width // len(starts), LEAST_WIDTH)
     best, owner = np.zeros(len(starts)), np.arange(len(starts))
@@ -281,7 +288,7 @@ def _search(setting: Setting, code: Code, cap: Cap, most_steps: int, width: int)
 
 
 def _essence(setting: Setting, worlds: WorldBatch) -> tuple[NDArray[Any], ...]:
-    """What of worlds matters for what they can still earn."""
+    """Return what matters for what worlds can still earn: arrays `[B, ...]`."""
     essence = worlds.copy()
     essence.memory[:, ACTIONS] = 0
     setting.task.forget(essence)
@@ -289,7 +296,16 @@ def _essence(setting: Setting, worlds: WorldBatch) -> tuple[NDArray[Any], ...]:
 
 
 def _improve(known: dict[int, float], digests: NDArray[np.uint64], values: Floats) -> Integers:
-    """Where states stand that are new or worth more than before."""
+    """Note states that are new or worth more than before, and return where they stand.
+
+    Args:
+        known: the most that was earned up to each state, by digest; written.
+        digests: `[B]` uint64, of the states.
+        values: `[B]` float64, what was earned up to them.
+
+    Returns:
+        `[b]` int64, their places, the best first.
+    """
     order = np.argsort(-values, kind="stable")
     found = zip(digests[order].tolist(), values[order].tolist(), order.tolist(), strict=True)
     better = []
@@ -301,7 +317,17 @@ def _improve(known: dict[int, float], digests: NDArray[np.uint64], values: Float
 
 
 def _best_of_each(places: Integers, owner: Integers, values: Floats, share: int) -> Integers:
-    """The `share` best places of each owner."""
+    """Return the `share` best places of each owner.
+
+    Args:
+        places: `[b]` int64, some of B places.
+        owner: `[B]` int64, the start that each belongs to.
+        values: `[B]` float64.
+        share: how many are kept of each.
+
+    Returns:
+        `[c]` int64, some of `places`.
+    """
     order = places[np.lexsort((-values[places], owner[places]))]
     rank = np.arange(len(order)) - np.searchsorted(owner[order], owner[order])
     return order[rank < share]

@@ -1,4 +1,4 @@
-"""What a machine with rules can do without, whatever happens: the rest acts the same.
+"""Find what a machine with rules can do without, whatever happens: the rest acts the same.
 
 Rules are compared by the choices they make for everything that can be sensed, modes by their
 programs and by what comes after them.
@@ -35,7 +35,7 @@ class Size:
 
     @property
     def words(self) -> int:
-        """What there is to read: tokens, rules and conditions."""
+        """How much there is to read: tokens, rules and conditions."""
         return self.tokens + self.rules + self.conditions
 
     def __sub__(self, other: "Size") -> "Size":
@@ -65,7 +65,7 @@ class Parts:
 
     @classmethod
     def of(cls, machine: ProgramMachine) -> "Parts":
-        """Those of a machine with rules; modes without names get those of its text.
+        """Take a machine with rules apart; modes without names get those of its text.
 
         Raises:
             ConfigError: it has a network.
@@ -79,13 +79,13 @@ class Parts:
         return cls(names, machine.modes, rules.start, rules.after)
 
     def into(self, machine: ProgramMachine) -> ProgramMachine:
-        """The machine with these parts instead of its own."""
+        """Return a machine with these parts instead of its own."""
         rules = DecisionList(self.start, self.after)
         return replace(machine, modes=self.programs, transition=rules, names=self.names)
 
     @property
     def size(self) -> Size:
-        """How much there is of them."""
+        """How large a machine of these parts is."""
         rules = [rule for rules in (self.start, *self.after) for rule in rules]
         tokens = sum(len(program.split()) for program in self.programs)
         conditions = sum(len(rule.when) for rule in rules)
@@ -93,11 +93,11 @@ class Parts:
 
     @property
     def targets(self) -> dict[int | None, str]:
-        """What rules call the modes and the end."""
+        """What rules call the modes and the end, by number; None: the end."""
         return {None: STOP, **dict(enumerate(self.names))}
 
     def lists(self) -> Iterator[tuple[str, Rules, Callable[[Rules], "Parts"]]]:
-        """Each list of rules: whose it is, the rules, and what makes parts with others."""
+        """Yield each list of rules: whose it is, the rules, and a function that replaces them."""
         yield "start", self.start, lambda rules: replace(self, start=rules)
         for mode, rules in enumerate(self.after):
 
@@ -108,7 +108,12 @@ class Parts:
             yield self.names[mode], rules, put
 
     def without(self, mode: int, instead: int | None) -> "Parts":
-        """Without a mode; rules that lead to it lead elsewhere (a mode's number before)."""
+        """Return the parts without a mode.
+
+        Args:
+            mode: the number of the mode that goes.
+            instead: where rules that lead to it will lead: a mode's number before, None: the end.
+        """
         number = {None: None} | {one: one - (one > mode) for one in range(len(self.names))}
         number[mode] = number[instead]
 
@@ -133,7 +138,7 @@ class Change:
 
 
 def reduce(parts: Parts) -> list[Change]:
-    """Leave out all that makes no difference: the steps to what is left, in order."""
+    """Leave out all that makes no difference, and return the steps to what is left, in order."""
     changes: list[Change] = []
     while change := next(_equal_changes(parts), None):
         changes.append(change)
@@ -142,7 +147,7 @@ def reduce(parts: Parts) -> list[Change]:
 
 
 def _equal_changes(parts: Parts) -> Iterator[Change]:
-    """Changes that make no difference, modes first."""
+    """Yield the changes that make no difference, those of modes first."""
     if (lost := _unreached(parts)) is not None and len(parts.names) > 1:
         yield Change(f"mode {parts.names[lost]}: never reached", parts.without(lost, None))
     for owner, rules, put in parts.lists():
@@ -157,7 +162,15 @@ def _equal_changes(parts: Parts) -> Iterator[Change]:
 
 
 def shorter_rules(rules: Rules, targets: dict[int | None, str]) -> Iterator[tuple[Rules, str]]:
-    """Lists with a rule, a condition or the end of the list left out, the largest pieces first."""
+    """Yield lists without a rule, a condition or their end, the largest pieces first.
+
+    Args:
+        rules: the list that is shortened.
+        targets: what rules call the modes and the end.
+
+    Yields:
+        The shorter list, and what was left out, in words.
+    """
     for place, rule in enumerate(rules[:-1]):
         rest = ", ".join(f"'{print_rule(one, targets)}'" for one in rules[place + 1 :])
         what = f"{rest} (behind '{print_rule(rule, targets)}', now the default)"
@@ -175,7 +188,7 @@ def shorter_rules(rules: Rules, targets: dict[int | None, str]) -> Iterator[tupl
 
 @lru_cache(maxsize=4096)
 def choices_of(rules: Rules) -> NDArray[np.int64]:
-    """`[SENSES]`: where rules lead by what is sensed; -1: the end."""
+    """Return where rules lead by what is sensed, `[SENSES]` int64; -1: the end."""
     choices = np.full(SENSES, _END, np.int64)
     for rule in reversed(rules):
         fires = np.all([_senses_of(condition) for condition in rule.when], axis=0)
@@ -185,17 +198,21 @@ def choices_of(rules: Rules) -> NDArray[np.int64]:
 
 @cache
 def _senses_of(condition: str) -> NDArray[np.bool_]:
-    """`[SENSES]`: whether a condition holds by what is sensed."""
+    """Return whether a condition holds by what is sensed, `[SENSES]` bool."""
     return np.array([holds(condition, senses) for senses in range(SENSES)])
 
 
 def _unreached(parts: Parts) -> int | None:
-    """The last mode to which no rules lead from the start."""
+    """Return the last mode to which no rules lead from the start, or None."""
     return max(unreachable(parts.start, parts.after), default=None)
 
 
 def _twins(parts: Parts) -> tuple[int, int] | None:
-    """Two modes that cannot be told apart, whatever comes after them: the coarsest partition."""
+    """Return two modes that no episode can tell apart, or None.
+
+    They are in one part of the coarsest partition in which modes of a part have the same program
+    and lead to the same parts.
+    """
     count = len(parts.names)
     choices = np.stack([choices_of(rules) for rules in parts.after])
     kinds = _number([(program,) for program in parts.programs])
@@ -210,6 +227,6 @@ def _twins(parts: Parts) -> tuple[int, int] | None:
 
 
 def _number(things: list[tuple[object, ...]]) -> list[int]:
-    """Equal things get equal numbers, in the order in which they first come."""
+    """Number things in the order in which they first come; equal things get equal numbers."""
     numbers: dict[object, int] = {}
     return [numbers.setdefault(thing, len(numbers)) for thing in things]

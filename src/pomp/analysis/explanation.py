@@ -1,4 +1,4 @@
-"""A machine explained: what its modes do, in words, and what became of them in episodes."""
+"""Explain a machine: what its modes do, in words, and how often they did it in episodes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -140,7 +140,7 @@ def explain(machine: ProgramMachine, *, episodes: int | None = None, seed: int =
 
 
 class _Watched:
-    """What modes did, step by step."""
+    """Counts what modes do while episodes are played, step by step."""
 
     def __init__(self, running: Episodes, modes: int) -> None:
         self._running = running
@@ -149,7 +149,11 @@ class _Watched:
         self._before = running.worlds.copy()
 
     def look(self, steps: Sequence[NDArray[np.int16]]) -> None:
-        """Take note of what the latest of the steps has done, if there was one."""
+        """Take note of what the latest step has done, if there was one.
+
+        Args:
+            steps: the choices of all steps so far, `[B]` int16 each.
+        """
         if steps:
             worlds, choices = self._running.worlds, steps[-1]
             acted = worlds.actions - self._before.actions
@@ -164,7 +168,14 @@ class _Watched:
     def _keep_example(
         self, mode: int, is_here: NDArray[np.bool_], acted: NDArray[np.int32], step: int
     ) -> None:
-        """The first run with an action, or else the first one."""
+        """Keep the first run of a mode with an action as its example, or else the first run.
+
+        Args:
+            mode: which.
+            is_here: `[B]` bool, the worlds in which it just ran.
+            acted: `[B]` int32, the actions that programs just took.
+            step: the number of the macro step.
+        """
         kept = self._examples.get(mode)
         has_acted = is_here & (acted > 0)
         if kept is None or (not kept.actions and has_acted.any()):
@@ -179,7 +190,7 @@ class _Watched:
             )
 
     def tell(self, mode: int) -> dict[str, Any]:
-        """The numbers of a mode, and an example."""
+        """Return the numbers of a mode and its example, as `ModeExplained` has them."""
         runs, least = int(self._runs[mode]), max(int(self._runs[mode]), 1)
         return {
             "runs": runs,
@@ -192,19 +203,25 @@ class _Watched:
 
 
 def _order(counts: NDArray[np.int64], titles: list[str]) -> dict[str, int]:
+    """Return how often each choice was made by its title, the most frequent first.
+
+    Args:
+        counts: `[K + 1]` int64, of the modes and the end.
+        titles: their titles.
+    """
     order = np.argsort(-counts, kind="stable").tolist()
     return {titles[to]: int(counts[to]) for to in order if counts[to]}
 
 
 def _sensors_of(rules: DecisionList | None) -> tuple[str, ...]:
-    """Those that rules ask for, in the order of the sensors."""
+    """Return the sensors that rules ask for, in their usual order."""
     lists = (rules.start, *rules.after) if rules else ()
     asked = {one.removeprefix(NOT) for rules in lists for rule in rules for one in rule.when}
     return tuple(sensor for sensor in SENSORS if sensor in asked)
 
 
 def describe_condition(condition: str) -> str:
-    """A rule's condition in words."""
+    """Return a rule's condition in words."""
     sensor, holds = condition.removeprefix(NOT), not condition.startswith(NOT)
     if sensor in PERCEPTIONS:
         return describe_perception(PERCEPTIONS[sensor], holds=holds)
@@ -217,7 +234,7 @@ def describe_condition(condition: str) -> str:
 
 
 def _describe_start(rules: Sequence[Rule], titles: list[str]) -> str:
-    """What a machine does first, as a sentence."""
+    """Return what a machine does first, as a sentence."""
 
     def begin(to: int | None) -> str:
         return "ends at once" if to is None else f"begins with `{titles[to]}`"
@@ -227,7 +244,7 @@ def _describe_start(rules: Sequence[Rule], titles: list[str]) -> str:
 
 
 def _describe_rules(rules: Sequence[Rule], titles: list[str], mode: int) -> str:
-    """What comes after a mode, as a sentence."""
+    """Return what comes after a mode, as a sentence."""
 
     def go_on(to: int | None) -> str:
         if to == mode:
@@ -238,7 +255,7 @@ def _describe_rules(rules: Sequence[Rule], titles: list[str], mode: int) -> str:
 
 
 def _enumerate(rules: Sequence[Rule], act: Callable[[int | None], str]) -> str:
-    """Rules in words, given those for where they lead."""
+    """Return rules as an enumeration in words; `act` says in words where a rule leads."""
     *others, default = rules
     told = [
         f"{act(rule.to)} if {' and '.join(map(describe_condition, rule.when))}" for rule in others

@@ -27,7 +27,7 @@ _COLOURS = ("#4878d0", "#ee854a", "#6acc64", "#d65f5f", "#956cb4", "#8c613c", "#
 
 
 def describe_machine(machine: ProgramMachine, found: Evaluation) -> str:
-    """The machine as text: every mode, its program, and what came after it how often."""
+    """Return a machine as text: every mode, its program, and how often which mode came after it."""
     names = [*machine.titles, "end"]
     counts = found.transitions(len(machine.modes))
     lines = [f"rules: {machine.sensors}"] if machine.sensors else []
@@ -39,6 +39,12 @@ def describe_machine(machine: ProgramMachine, found: Evaluation) -> str:
 
 
 def _after(counts: NDArray[np.int64], names: list[str]) -> str:
+    """Return what came after a mode and how often, the most frequent first.
+
+    Args:
+        counts: `[K + 1]` int64, of the modes and the end.
+        names: their names.
+    """
     total = counts.sum()
     if not total:
         return "(never)"
@@ -48,7 +54,10 @@ def _after(counts: NDArray[np.int64], names: list[str]) -> str:
 
 
 def draw_machine(machine: ProgramMachine, found: Evaluation) -> str:
-    """The graph as SVG: arrows are as thick as they are frequent, programs stand beside it."""
+    """Draw the graph of a machine's modes as SVG.
+
+    Arrows are the thicker the more frequent they are; the programs stand beside the graph.
+    """
     modes = len(machine.modes)
     counts = found.transitions(modes)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -74,20 +83,24 @@ def draw_machine(machine: ProgramMachine, found: Evaluation) -> str:
 
 
 def _place(number: int, count: int) -> tuple[float, float]:
+    """Return where a node stands: all stand on a circle."""
     angle = 2 * math.pi * number / count - math.pi / 2
     return _CENTRE + _RADIUS * math.cos(angle), _CENTRE + _RADIUS * math.sin(angle)
 
 
 def _colour(node: int, modes: int) -> str:
+    """Return the colour of a node; start and end are dark."""
     return "#222222" if node in (0, modes + 1) else _COLOURS[(node - 1) % len(_COLOURS)]
 
 
 def _node(x: float, y: float, label: str, colour: str) -> str:
+    """Return a node as SVG."""
     text = f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" fill="white">{label}</text>'
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{_NODE}" fill="{colour}"/>{text}'
 
 
 def _arrow(start: tuple[float, float], end: tuple[float, float], share: float) -> str:
+    """Return an arrow between two places as SVG, with its share; a loop where both are the same."""
     width = 1 + 4 * share
     style = f'fill="none" stroke="#555" stroke-width="{width:.1f}" marker-end="url(#tip)"'
     (x1, y1), (x2, y2) = start, end
@@ -121,7 +134,7 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], share: float) -
 
 
 def _texts(machine: ProgramMachine, found: Evaluation) -> tuple[list[str], int]:
-    """The programs beside the graph, and how far down they go."""
+    """Return the programs beside the graph as SVG, and how far down they go."""
     y = 24
     title = f"{machine.task.name}: mean return {found.mean:.3f} of {found.setting.task.ceiling:g}"
     title += f", {machine.sensors}" if machine.sensors else ""
@@ -141,7 +154,7 @@ def _texts(machine: ProgramMachine, found: Evaluation) -> tuple[list[str], int]:
 def frames_of(
     machine: ProgramMachine, found: Evaluation, starts: WorldBatch, episode: int = 0
 ) -> Iterator[Image]:
-    """Pictures of one episode, every n-th action if it is long.
+    """Yield pictures of one episode, of every n-th action if it is long.
 
     Args:
         machine: which.
@@ -165,7 +178,7 @@ def frames_of(
     length = arrays.action.shape[1]
     if not length:
         return
-    worth = np.cumsum(arrays.reward[0])
+    returns = np.cumsum(arrays.reward[0])
     every = max(1, -(-length // MOST_FRAMES))
     for place in [*range(0, length - 1, every), length - 1]:
         world = WorldBatch(
@@ -175,5 +188,5 @@ def frames_of(
         mode = machine.titles[chosen[int(arrays.program[0, place])]]
         yield draw_map(
             world.map_of(0),
-            caption=f"{name}: {mode}, action {place + 1}, return {worth[place]:+.3f}",
+            caption=f"{name}: {mode}, action {place + 1}, return {returns[place]:+.3f}",
         )

@@ -1,4 +1,4 @@
-"""A machine with rules made smaller while its return stays: what nothing needs is left out.
+"""Make a machine with rules smaller while its return stays: leave out what it does not need.
 
 First goes what provably makes no difference (`pomp.analysis.equivalence`). Then single rules,
 conditions, modes and pieces of programs are left out on trial, the largest first, and stay out if
@@ -123,7 +123,7 @@ class _Starts:
     """The worlds from which every candidate begins.
 
     Attributes:
-        weights: their probabilities, if they are all there are.
+        weights: `[B]` float64, their probabilities, if they are all there are; else None.
     """
 
     def __init__(
@@ -135,7 +135,12 @@ class _Starts:
         return len(self._worlds)
 
     def play(self, machine: ProgramMachine, cap: str, most: int = 0) -> Evaluation:
-        """An episode of a machine from each of them, under a cap, of at most so many programs.
+        """Play an episode of a machine from each of them.
+
+        Args:
+            machine: which.
+            cap: how long one program may run.
+            most: programs of an episode at most; 0: as the machine has it.
 
         Raises:
             ConfigError: they tell nothing exact, since the task draws at random.
@@ -149,7 +154,7 @@ class _Starts:
 
 
 def _find_starts(machine: ProgramMachine, episodes: int | None, seed: int) -> _Starts:
-    """All starts if none are asked for and they tell exactly what the machine earns."""
+    """Return all starts if no number is asked for and they tell exactly what the machine earns."""
     setting = machine.configure()
     if episodes is None:
         try:
@@ -166,13 +171,13 @@ def _find_starts(machine: ProgramMachine, episodes: int | None, seed: int) -> _S
 
 
 def _caps_of(machine: ProgramMachine) -> tuple[str, ...]:
-    """The machine's cap, and those at which it must not lose either."""
+    """Return the machine's cap, and those at which it must not lose either."""
     cap = machine.episode.cap
     return (cap, *OTHER_CAPS) if cap == DEFAULT_CAP else (cap,)
 
 
 class _Search:
-    """What is left of a machine so far.
+    """A search for what a machine can do without: what is left of it so far.
 
     Attributes:
         starts: where candidates begin.
@@ -205,7 +210,7 @@ class _Search:
             pass
 
     def _run_round(self, tell: Tell) -> bool:
-        """Try every piece once; returns whether one went."""
+        """Try to leave out every piece once; return whether one went."""
         refused, count = set[tuple[str, str]](), len(self.removals)
         while found := self._find(refused, tell):
             steps, mean = found
@@ -214,7 +219,7 @@ class _Search:
         return len(self.removals) > count
 
     def _find(self, refused: set[tuple[str, str]], tell: Tell) -> tuple[list[Change], float] | None:
-        """The largest piece that can go, and the mean return without it."""
+        """Return steps that leave out the largest piece that can go, and the mean return then."""
         candidates = []
         for change, key in _changes(self.parts):
             if (change.what, key) not in refused:
@@ -232,7 +237,7 @@ class _Search:
         return None
 
     def _measure(self, parts: Parts) -> float | None:
-        """The mean return of a candidate; None: it loses too much, or ends less often."""
+        """Return the mean return of a candidate; None if it loses too much or ends less often."""
         machine, means = parts.into(self._machine), list[float]()
         for cap, before in self._before.items():
             try:
@@ -247,13 +252,18 @@ class _Search:
         return means[0]
 
     def _most_programs(self, before: Evaluation) -> int:
-        """If it always ended, what needs far longer ends too late: most candidates never end."""
+        """Return how many programs an episode of a candidate may have; 0: as the machine has it.
+
+        Most bad candidates never end. If the machine always ended, one that needs far longer is
+        taken not to end.
+        """
         if not before.ended.all():
             return 0
         longest = _LONGER * (int(before.programs.max()) + 1)
         return min(longest, self._machine.episode.most_steps)
 
     def _take(self, steps: list[Change], mean: float) -> None:
+        """Make the steps, which lead to a machine with this mean return."""
         for step in steps:
             saved = self.parts.size - step.parts.size
             self.removals.append(Removal(step.what, saved, mean))
@@ -262,7 +272,7 @@ class _Search:
 
 
 def _changes(parts: Parts) -> Iterator[tuple[Change, str]]:
-    """Everything that may be left out, with what tells equal words apart."""
+    """Yield every change that leaves something out, and a key for changes with equal words."""
     for mode, name in enumerate(parts.names):
         follower = parts.after[mode][-1].to
         if follower != mode and len(parts.names) > 1:

@@ -1,4 +1,4 @@
-"""Decoding speed, beside the loop one would write first."""
+"""Speed of decoding, beside that of the loop one would write first."""
 
 import time
 from collections.abc import Callable
@@ -46,6 +46,13 @@ def measure_decode(device: str) -> list[DecodeSpeed]:
 
 
 def _measure(embedding: Embedding, latents: Tensor, batch: int) -> DecodeSpeed:
+    """Measure one batch size.
+
+    Args:
+        embedding: whose decoder.
+        latents: `[N, Z]` float32, repeated as often as needed.
+        batch: programs decoded at once.
+    """
     repeated = latents.repeat(-(-8 * batch // len(latents)), 1)
     parts = [repeated[first : first + batch] for first in range(0, 8 * batch, batch)]
     seconds = _time(lambda part: embedding.decode(part), parts)
@@ -56,7 +63,12 @@ def _measure(embedding: Embedding, latents: Tensor, batch: int) -> DecodeSpeed:
 
 
 def _time(call: Callable[[Tensor], object], parts: list[Tensor]) -> float:
-    """Seconds a call takes, over different batches."""
+    """Return the seconds a call takes, on average over different batches.
+
+    Args:
+        call: decodes a batch.
+        parts: batches of latents, `[B, Z]` each.
+    """
     for part in parts:
         call(part)
     calls, begin = 0, time.perf_counter()
@@ -68,7 +80,15 @@ def _time(call: Callable[[Tensor], object], parts: list[Tensor]) -> float:
 
 
 def decode_naively(model: EmbeddingModel, latent: Tensor) -> NDArray[np.uint8]:
-    """The published loop: a GRU cell, the head, the mask, the likeliest token, 45 times."""
+    """Decode greedily by the published loop: a GRU cell, the head, the mask, the likeliest token.
+
+    Args:
+        model: the embedding.
+        latent: `[B, Z]` float32.
+
+    Returns:
+        Token ids, `[B, L]` uint8.
+    """
     decoder, automaton = model.decoder, published_mask(model.vocabulary)
     cell = nn.GRUCell(decoder.gru.input_size, decoder.gru.hidden_size)
     cell.load_state_dict(

@@ -1,4 +1,4 @@
-"""Actions per second of the engine and of the plain-Python reference, on the same programs."""
+"""Speed of the engine and of the plain-Python reference on the same programs."""
 
 import time
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class EngineBenchConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSpeed:
-    """One row of the table."""
+    """One row of the table; `actions_per_run` is the mean over programs and starts."""
 
     engine_1_thread_actions_per_second: float
     engine_all_threads_actions_per_second: float
@@ -75,7 +75,13 @@ def measure(task: Task, config: EngineBenchConfig) -> EngineSpeed:
 
 
 def _time_reference(task: Task, config: EngineBenchConfig, ids: NDArray[np.uint8]) -> float:
-    """The same programs from the same starts, one after the other until the time is up."""
+    """Return the actions per second of the reference, program after program until time is up.
+
+    Args:
+        task: which.
+        config: for how long.
+        ids: `[P, L]` uint8, the programs that the engine ran, too.
+    """
     streams = open_streams(Purpose.EVALUATION, SEED, worlds=config.starts)
     actions, spent = 0, 0.0
     while spent < config.reference_seconds:

@@ -63,7 +63,7 @@ def measure_cuda(task: Task) -> CudaSpeed:
 
 
 def _resident_bytes(cuda: object, kernel: object) -> int:
-    """Local memory the driver sets aside for the threads that can be resident at once."""
+    """Return the local memory that the driver sets aside for all threads resident at once."""
     device = cuda.get_current_device()  # type: ignore[attr-defined]  # numba.cuda has no types
     local = max(kernel.get_local_mem_per_thread().values())  # type: ignore[attr-defined]  # as above
     resident = int(device.MULTIPROCESSOR_COUNT) * int(device.MAX_THREADS_PER_MULTIPROCESSOR)

@@ -40,6 +40,7 @@ def measure_env(*, cuda: bool) -> EnvSpeed:
 
 
 def _rate_minigrid() -> float | None:
+    """Return MiniGrid's steps per second, or None if it is not installed."""
     try:
         importlib.import_module("minigrid").register_minigrid_envs()
     except ImportError:
@@ -56,6 +57,13 @@ def _rate_minigrid() -> float | None:
 def _rate(
     make: Callable[[], gym.vector.VectorEnv[Any, Any, Any]], worlds: int, actions: int
 ) -> float:
+    """Return the steps per second of an environment under random actions.
+
+    Args:
+        make: makes the vector environment.
+        worlds: how many environments are in it.
+        actions: how many actions there are.
+    """
     env = make()
     env.reset(seed=0)
     chosen = np.random.default_rng(0).integers(0, actions, (256, worlds))
@@ -71,6 +79,7 @@ def _rate(
 
 
 def _rate_torch() -> float:
+    """Return the steps per second of the environment on the GPU."""
     import torch
 
     from pomp.envs import KarelTorchEnv

@@ -3,16 +3,16 @@
 import time
 from dataclasses import dataclass
 
-from pomp.bench.machine import on_one_core
+from pomp.bench.hardware import on_one_core
 from pomp.core.compiling import thread_count
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.search import Evolution
 from pomp.tasks.task import Task
 
 ROUNDS = 8
-"""Rounds that are timed: six fresh starts, then two that go on."""
+"""Rounds that are timed: six that begin populations, then two that continue them."""
 CONFIG = EvolveConfig(sensors="compass", steps=2_000, actions=20_000_000, validation_starts=8)
-"""How long these are."""
+"""Settings of these rounds: short ones."""
 
 
 @dataclass(frozen=True)

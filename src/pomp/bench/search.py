@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pomp.bench.machine import on_one_core
+from pomp.bench.hardware import on_one_core
 from pomp.embedding.space import Embedding
 from pomp.modes.batch import Batch
 from pomp.modes.jobs import Job
@@ -59,6 +59,7 @@ def measure_search(
 def _jobs(
     method: str, task: str, seeds: int, changes: dict[str, object] | None = None
 ) -> list[Job]:
+    """Return searches of one task and method, one for each seed."""
     setting = find_task(task).configure()
     config = configure(method, "paper", setting, changes)
     return [Job(setting, seed, config) for seed in range(seeds)]
@@ -72,6 +73,7 @@ def _measure(
     seconds: float | None,
     show: Callable[[str, float], None],
 ) -> SearchSpeed:
+    """Run searches until they end or `seconds` are over, and return how fast they were."""
     Batch([Job(job.setting, job.seed, job.config) for job in jobs], embedding, device).step()
     batch, iterations = Batch(jobs, embedding, device), 0
     began = time.perf_counter()
@@ -85,6 +87,7 @@ def _measure(
 
 
 def _device_gigabytes() -> float:
+    """Return the memory of the GPU that is in use, in GB."""
     import torch
 
     free, total = torch.cuda.mem_get_info()

@@ -1,4 +1,4 @@
-"""Speed of stage 3: macro steps per second, played alone and played and learned from."""
+"""Speed of training transitions: macro steps per second, with and without learning."""
 
 import time
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class TrainingCase:
 
     @property
     def what(self) -> str:
-        """In words."""
+        """The case in words."""
         return f"{self.preset}, {' '.join(self.tasks)}, {self.seeds} seeds"
 
 
@@ -85,6 +85,7 @@ def measure_training(case: TrainingCase, device: str) -> TrainingSpeed:
 
 
 def _rate(call: object, steps: int) -> float:
+    """Return the macro steps per second of a call that makes `steps` of them."""
     assert callable(call)
     began, count = time.perf_counter(), 0
     while time.perf_counter() - began < SECONDS / 2 or not count:

@@ -31,7 +31,7 @@ class Bench:
 
     def run(self) -> int:
         """Print the table."""
-        from pomp.bench.machine import describe_machine
+        from pomp.bench.hardware import describe_hardware
         from pomp.core.cuda import check_device
 
         check_device(self.device)
@@ -49,7 +49,7 @@ class Bench:
             table, lines = self._engine_cuda()
         else:
             table, lines = self._engine()
-        machine = describe_machine(self.device)
+        machine = describe_hardware(self.device)
         if self.json:
             print(json.dumps({"machine": machine, **table}))
         else:
@@ -58,6 +58,7 @@ class Bench:
         return 0
 
     def _for_tasks(self, measure: Callable[[Any], Any]) -> dict[str, Any]:
+        """Measure the tasks one after another."""
         from pomp.tasks.catalog import TASKS, find_task
 
         for name in self.task:
@@ -75,6 +76,7 @@ class Bench:
         return table
 
     def _engine(self) -> tuple[dict[str, Any], list[str]]:
+        """Measure the engine on the CPU; like the others, return a table for JSON and as lines."""
         from pomp.bench.engine import EngineBenchConfig, measure
 
         table = self._for_tasks(lambda task: measure(task, EngineBenchConfig()))
@@ -92,6 +94,7 @@ class Bench:
         return {"tasks": {name: asdict(speed) for name, speed in table.items()}}, lines
 
     def _engine_cuda(self) -> tuple[dict[str, Any], list[str]]:
+        """Measure the engine on a GPU."""
         from pomp.bench.engine_cuda import measure_cuda
 
         table = self._for_tasks(measure_cuda)
@@ -109,6 +112,7 @@ class Bench:
         return {"tasks": {name: asdict(speed) for name, speed in table.items()}}, lines
 
     def _decode(self) -> tuple[dict[str, Any], list[str]]:
+        """Measure the embedding's decoder."""
         from pomp.bench.decode import measure_decode
 
         speeds = measure_decode(self.device)
@@ -121,6 +125,7 @@ class Bench:
         return {"decode": [asdict(speed) for speed in speeds]}, lines
 
     def _search(self) -> tuple[dict[str, Any], list[str]]:
+        """Measure searches for modes."""
         from pomp.bench.search import measure_search
 
         progress = ProgressLine("bench", 2)
@@ -140,6 +145,7 @@ class Bench:
         return {"search": [asdict(speed) for speed in speeds], "gigabytes": gigabytes}, lines
 
     def _train(self) -> tuple[dict[str, Any], list[str]]:
+        """Measure the training of transitions."""
         from pomp.bench.train import CASES, measure_training
 
         cases = CASES[self.device]
@@ -157,6 +163,7 @@ class Bench:
         return {"train": [asdict(speed) for speed in speeds]}, lines
 
     def _evolve(self) -> tuple[dict[str, Any], list[str]]:
+        """Measure the search for whole machines."""
         from pomp.bench.evolve import measure_evolve
 
         if self.device != "cpu":
@@ -170,6 +177,7 @@ class Bench:
         return {"tasks": {name: asdict(speed) for name, speed in table.items()}}, lines
 
     def _env(self) -> tuple[dict[str, Any], list[str]]:
+        """Measure the environments."""
         from pomp.bench.env import CPU_WORLDS, CUDA_WORLDS, PEER_WORLDS, measure_env
 
         speed = measure_env(cuda=self.device == "cuda")

@@ -90,6 +90,7 @@ class BoundCommand:
         return self._of_text(self.task)
 
     def _of_machine(self) -> _Given:
+        """Read the modes of a machine."""
         from pomp.machine.zoo import load_machine
 
         path = Path(self.modes)
@@ -101,7 +102,7 @@ class BoundCommand:
         return _Given(setting, list(machine.modes), cap, episode.most_steps, machine)
 
     def _of_text(self, task: str) -> _Given:
-        """A program on each line."""
+        """Read modes from a text file, a program on each line."""
         from pomp.tasks.catalog import find_task
 
         setting = find_task(task).configure(scale=self.scale)
@@ -111,7 +112,7 @@ class BoundCommand:
         return self._alone(setting, modes)
 
     def _of_search(self, path: Path) -> _Given:
-        """The modes of a search, in the variant of the task it had."""
+        """Read the modes of a search, in the variant of the task it had."""
         from pomp.runs.folder import CONFIG_FILE, read_config
         from pomp.runs.searches import read_modes
         from pomp.tasks.catalog import find_task
@@ -124,7 +125,7 @@ class BoundCommand:
         return self._alone(setting, [mode["program"] for mode in found["modes"]])
 
     def _alone(self, setting: "Setting", modes: list[str]) -> _Given:
-        """Modes without a machine."""
+        """Return modes without a machine, which run under the usual limits."""
         from pomp.machine.config import EpisodeConfig
 
         episode = EpisodeConfig()
@@ -132,6 +133,7 @@ class BoundCommand:
 
 
 def _summarise(given: _Given, found: "Bound") -> dict[str, Any]:
+    """Return the bound for JSON."""
     setting = given.setting
     told: dict[str, Any] = {
         "task": setting.task.name,
@@ -158,6 +160,7 @@ def _summarise(given: _Given, found: "Bound") -> dict[str, Any]:
 
 
 def _text(told: dict[str, Any]) -> str:
+    """Return the same as text."""
     times = f" x{told['scale']}" if told["scale"] > 1 else ""
     modes = f"{len(told['modes'])} mode{'s' if len(told['modes']) > 1 else ''}"
     kind = "exact" if told["exact"] else f"a {told['side']} bound of it"

@@ -280,9 +280,9 @@ def _provenance(device: str) -> dict[str, str]:
     """Commit, versions and hardware, for a card."""
     import torch
 
-    from pomp.bench.machine import describe_machine
+    from pomp.bench.hardware import describe_hardware
 
-    machine = describe_machine(device)
+    machine = describe_hardware(device)
     found = subprocess.run(
         ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"],
         capture_output=True, text=True, check=False,

@@ -24,7 +24,8 @@ class Explain:
     machine: Annotated[Positional[str], arg(metavar="MACHINE|zoo:TASK")]
     """A machine's folder or file (*.machine), or one that comes with the package."""
     episodes: int | None = None
-    """How many are played; without it 100 for a Karel-Long task, else 32."""
+    """How many are played; without it as many as the task says: 32 for Karel and Karel-Hard,
+    else 100."""
     seed: int = 0
     """Of the starts and the choices; they are drawn for evaluation alone."""
     allow: Allowed = ()
@@ -49,6 +50,7 @@ class Explain:
 
 
 def _summarise(machine: "ProgramMachine", found: "Explanation") -> dict[str, Any]:
+    """Return an explanation for JSON."""
     return {
         "task": machine.task.name,
         "transitions": found.kind,
@@ -61,6 +63,7 @@ def _summarise(machine: "ProgramMachine", found: "Explanation") -> dict[str, Any
 
 
 def _lines(machine: "ProgramMachine", found: "Explanation") -> Iterator[str]:
+    """Yield the lines of an explanation."""
     told = found.found.to_json()
     ended = told["endings"]["by choice"]
     yield (
@@ -85,10 +88,12 @@ def _lines(machine: "ProgramMachine", found: "Explanation") -> Iterator[str]:
 
 
 def _comment(machine: "ProgramMachine", about: str) -> list[str]:
+    """Return the machine's comments about a mode, or about itself."""
     return [f"# {line}".rstrip() for line in machine.comments.get(about, ())]
 
 
 def _mode_lines(mode: "ModeExplained") -> Iterator[str]:
+    """Yield the lines about a mode below its program."""
     yield from wrap(mode.words, _WIDE, initial_indent="  ", subsequent_indent="  ")
     yield from wrap(mode.rules, _WIDE, initial_indent="  ", subsequent_indent="  ")
     if mode.example is None:
@@ -104,13 +109,14 @@ def _mode_lines(mode: "ModeExplained") -> Iterator[str]:
 
 
 def _shares(counts: dict[str, int]) -> str:
+    """Return counts as shares, with their titles."""
     total = sum(counts.values())
     shares = [f"{title} {count / total:.1%}" for title, count in counts.items()]
     return ", ".join(shares) or "nothing, the episode was over"
 
 
 def _example_lines(example: "Example") -> Iterator[str]:
-    """The worlds beside each other, an arrow in the middle row."""
+    """Yield the worlds before and after a run side by side, an arrow in the middle row."""
     actions = f"{example.actions} action{'' if example.actions == 1 else 's'}"
     yield f"  step {example.step + 1} of episode {example.episode + 1}, {actions}:"
     middle = len(example.before) // 2

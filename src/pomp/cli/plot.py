@@ -57,6 +57,7 @@ class PlotEmbedding:
         return 0
 
     def _interpolate(self) -> int:
+        """Print the programs between two programs."""
         from pomp.embedding.space import Embedding
         from pomp.embedding.survey import walk
 
@@ -73,6 +74,7 @@ class PlotEmbedding:
         return 0
 
     def _space(self) -> Any:
+        """Draw programs in two dimensions."""
         from pomp.embedding.dataset import draw_fresh
         from pomp.embedding.space import Embedding
         from pomp.embedding.survey import map_space
@@ -88,6 +90,7 @@ class PlotEmbedding:
         return figure
 
     def _curves(self) -> Any:
+        """Draw the metrics of a training."""
         from pomp.runs.embeddings import read_epochs
 
         if not self.source:
@@ -139,6 +142,7 @@ Plot = (
 
 
 def _check_picture(name: str) -> Path:
+    """Return a picture's path, or refuse its name."""
     path = check_output(name)
     if path.suffix not in _SUFFIXES:
         raise ConfigError(f"a picture's name ends in {', '.join(_SUFFIXES)}, got '{name}'")
@@ -146,7 +150,7 @@ def _check_picture(name: str) -> Path:
 
 
 def _figure(columns: int) -> tuple[Any, list[Any]]:
-    """A figure that needs no screen.
+    """Make a figure that needs no screen, and its axes side by side.
 
     Raises:
         ConfigError: matplotlib is not installed.
@@ -160,6 +164,7 @@ def _figure(columns: int) -> tuple[Any, list[Any]]:
 
 
 def _save(figure: Any, path: Path) -> None:
+    """Write a figure and print where it is."""
     try:
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:

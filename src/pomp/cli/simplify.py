@@ -63,6 +63,7 @@ class Simplify:
         return 0
 
     def _simplify(self, machine: "ProgramMachine") -> "Simplified":
+        """Simplify, and show how far it is."""
         from pomp.analysis.equivalence import Parts
         from pomp.analysis.simplification import simplify
 
@@ -79,7 +80,7 @@ class Simplify:
             progress.close()
 
     def _check_out(self, out: str) -> Path:
-        """A file that is new, or the one that is simplified."""
+        """Return the path of a file that is new, or of the one that is simplified."""
         path = Path(out)
         if path.suffix != _SUFFIX:
             raise OutputError(f"a machine's file ends in {_SUFFIX}, got '{out}'")
@@ -90,6 +91,7 @@ class Simplify:
 
 
 def _summarise(found: "Simplified", fresh: "list[Evaluation]") -> dict[str, Any]:
+    """Return what was left out and what is left, for JSON."""
     from pomp.machine.text import print_machine
 
     return {
@@ -109,6 +111,7 @@ def _summarise(found: "Simplified", fresh: "list[Evaluation]") -> dict[str, Any]
 
 
 def _text(told: dict[str, Any]) -> str:
+    """Return the same as text."""
     lines = [_removal_line(removal) for removal in told["removals"]]
     size, mean, fresh = told["size"], told["return"], told["evaluation"]
     changes = [f"{name} {size['before'][name]} -> {size['after'][name]}" for name in size["before"]]
@@ -123,6 +126,7 @@ def _text(told: dict[str, Any]) -> str:
 
 
 def _removal_line(removal: dict[str, Any]) -> str:
+    """Return one line about something that was left out."""
     saved = removal["saved"]
     parts = [
         f"{count} {name if count != 1 else name.removesuffix('s')}"

@@ -36,6 +36,7 @@ class Tasks:
 
 
 def _describe(task: Any) -> dict[str, Any]:
+    """Return what is to be known of a task, for JSON."""
     return {
         "name": task.name,
         "suite": task.suite,
@@ -57,12 +58,12 @@ def _describe(task: Any) -> dict[str, Any]:
 
 
 def show(value: object) -> str:
-    """An option's value as the command line takes it."""
+    """Return an option's value as the command line takes it."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def plain(value: object) -> object:
-    """An option's value as JSON has it."""
+    """Return an option's value as JSON has it."""
     return float(value) if isinstance(value, Fraction) else value

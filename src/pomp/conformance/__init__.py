@@ -1,1 +1,1 @@
-"""Replay of recorded reference traces: transition by transition, program by program."""
+"""Replay recordings of the reference implementations: every transition, every program."""

@@ -49,6 +49,7 @@ def step(cells, constants, pose, memory, stream, action):
 
 
 def _constants(setting: Setting) -> Constants:
+    """A frame's size is all that `step` needs."""
     return Constants(own=(setting.height * setting.width,))
 
 

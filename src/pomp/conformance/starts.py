@@ -54,4 +54,5 @@ def check_starts(setting: Setting, starts: WorldBatch, report: FileReport, bits:
 
 
 def _fingerprint(start: Map) -> tuple[bytes, int]:
+    """Return what tells a start from others: its grid and pose."""
     return start.grid.tobytes(), (start.row * start.grid.shape[1] + start.col) << 2 | start.facing

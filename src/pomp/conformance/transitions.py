@@ -143,10 +143,12 @@ def _differences(
 
 
 def _slot_name(slot: int) -> str:
+    """Return what a memory slot is called in reports."""
     return {0: "done", SCORE: "progress"}.get(slot, f"variable in memory slot {slot}")
 
 
 def _where(worlds: WorldBatch, world: int) -> str:
+    """Return a world's pose in words."""
     facing = "NESW"[worlds.facing[world]]
     return f"({worlds.row[world]}, {worlds.col[world]}) {facing}"
 

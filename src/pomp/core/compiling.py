@@ -1,4 +1,4 @@
-"""Compiled functions and where their machine code is kept.
+"""Compile functions, and keep their machine code on disk.
 
 `scalar` marks a function that other compiled functions inline, `routine` a larger one that they
 call; `kernel` marks a launch loop, whose machine code is kept on disk. Each kernel has a folder
@@ -41,13 +41,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def scalar(function: F) -> F:
-    """Decorator of the small functions that make up a kernel: they are pasted into callers."""
+    """Mark a small function of a kernel, which is pasted into its callers."""
     inlined: Any = numba.njit(inline="always", error_model="numpy")(function)
     return inlined
 
 
 def routine(function: F) -> F:
-    """Decorator of a large function of a kernel: called, not pasted, which is compiled sooner."""
+    """Mark a large function of a kernel, which is called instead of pasted: it compiles sooner."""
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
     called: Any = numba.njit(**options)(function)
     return called
@@ -70,7 +70,7 @@ def cache_folder() -> Path:
 
 
 def _temporary_folder(name: str) -> Path:
-    """A folder of this user's among the temporary files, the same for every process."""
+    """Return a folder of this user's among the temporary files, the same for every process."""
     user = os.getuid() if hasattr(os, "getuid") else 0
     folder = Path(tempfile.gettempdir()) / f"pomp-{user}-{name}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -82,7 +82,7 @@ def _temporary_folder(name: str) -> Path:
 
 
 def _user_cache() -> Path:
-    """POMP_CACHE_DIR, or the place the operating system has for such files."""
+    """Return POMP_CACHE_DIR, or the place the operating system has for such files."""
     if chosen := os.environ.get("POMP_CACHE_DIR"):
         return Path(chosen)
     if sys.platform == "win32":
@@ -216,6 +216,7 @@ class Kernel:
         return kernel_folder(self._stem, self.py_func)
 
     def _load(self) -> Any:
+        """Return Numba's dispatcher, with the machine code that is kept if it is undamaged."""
         if _CONFIG.DISABLE_JIT:
             return self.py_func
         kept = self._files()
@@ -232,9 +233,11 @@ class Kernel:
         return dispatcher
 
     def _files(self) -> list[Path]:
+        """Return the kept files of this kernel."""
         return sorted(path for path in self._folder.glob("*") if path.suffix in (".nbi", ".nbc"))
 
     def _seal(self) -> None:
+        """Write the checksums of the kept files."""
         for path in self._files():
             try:
                 write_atomically(_seal_of(path), str(zlib.crc32(path.read_bytes())).encode())
@@ -243,7 +246,7 @@ class Kernel:
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
-    """Decorator of a launch loop."""
+    """Mark a launch loop, whose machine code is kept on disk."""
     return Kernel(function)
 
 
@@ -258,14 +261,20 @@ def launch(parts: int, call: Callable[[int], object]) -> None:
 
 
 def parts_for(work: int, threads: int | None, *, least: int) -> int:
-    """How many threads to use: all or as many as asked for, but no less than `least` work each."""
+    """Return how many threads to use, so that each has `least` units of work or more.
+
+    Args:
+        work: how many units of work there are.
+        threads: at most so many; None: one per core.
+        least: units that are worth a thread.
+    """
     available = thread_count()
     wanted = available if threads is None else max(1, min(threads, available))
     return max(1, min(wanted, work // least))
 
 
 def thread_count() -> int:
-    """The CPU threads this process may use."""
+    """Return how many CPU threads this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -273,6 +282,7 @@ def thread_count() -> int:
 
 @cache
 def _workers() -> ThreadPoolExecutor:
+    """Return the threads of this process, which all launches share."""
     return ThreadPoolExecutor(max_workers=thread_count(), thread_name_prefix="pomp")
 
 
@@ -281,10 +291,12 @@ if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's t
 
 
 def _seal_of(path: Path) -> Path:
+    """Return the file with the checksum of a kept file."""
     return path.with_name(path.name + ".crc")
 
 
 def _is_sealed(path: Path) -> bool:
+    """Whether a kept file agrees with its checksum."""
     try:
         return _seal_of(path).read_bytes() == str(zlib.crc32(path.read_bytes())).encode()
     except OSError:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from pomp.core.errors import ConfigError, UnknownNameError
 
 MOST = 1_000_000_000
+"""The largest count that a setting may have."""
 MOST_SEED = (1 << 63) - 1
 
 Config = TypeVar("Config")
@@ -51,12 +52,12 @@ def check_choices(config: object, **choices: Any) -> None:
 
 
 def to_json(config: Any) -> dict[str, Any]:
-    """A config as plain values."""
+    """Return a config as plain values, for JSON."""
     return asdict(config)
 
 
 def from_json(kind: type[Config], values: Any) -> Config:
-    """A config from plain values.
+    """Make a config from the plain values that `to_json` returned.
 
     Raises:
         ConfigError: a field is missing, unknown or has a value it cannot have.
@@ -79,7 +80,7 @@ def from_json(kind: type[Config], values: Any) -> Config:
 
 
 def changed(config: Any, changes: Mapping[str, Any]) -> Any:
-    """A config with some fields changed, named as in `proposer.sigma`.
+    """Return a config with some fields changed; nested ones are named as in `proposer.sigma`.
 
     Raises:
         UnknownNameError: there is no such field.
@@ -103,7 +104,7 @@ def changed(config: Any, changes: Mapping[str, Any]) -> Any:
 
 
 def _fitting(name: str, before: Any, value: Any) -> Any:
-    """A new value for a field, in the field's type where that is no question."""
+    """Return a new value for a field, converted to the field's type where that is no question."""
     if dataclasses.is_dataclass(before):
         try:
             return changed(before, value)

@@ -112,16 +112,18 @@ class OutputError(PompError, OSError):
 
 
 def _shorten(text: str, limit: int = 40) -> str:
+    """Return a text, cut to `limit` characters if it is longer."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def _any_of(names: Sequence[str]) -> str:
+    """Return names as an enumeration, the last after `or`."""
     quoted = [f"'{name}'" for name in names]
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
 
 
 def _pointer(tokens: Sequence[str], position: int) -> str:
-    """The tokens around `position`, and a caret below it."""
+    """Return the tokens around `position`, and a caret below it."""
     first = max(0, position - _SHOWN_TOKENS)
     before = " ".join(_shorten(token) for token in tokens[first:position])
     after = " ".join(_shorten(token) for token in tokens[position : position + _SHOWN_TOKENS])

@@ -40,6 +40,7 @@ def fingerprint(*values: object) -> str:
 
 
 def _digest(content: bytes) -> str:
+    """Return 16 hexadecimal digits for some bytes."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 
@@ -83,6 +84,7 @@ def _function_of(value: Any) -> Callable[..., Any] | None:
 
 
 def _is_library(module: str) -> bool:
+    """Whether a value belongs to a library, whose version stands for it."""
     return module.partition(".")[0] in _LIBRARIES
 
 

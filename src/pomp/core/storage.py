@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all and read without trust: texts, arrays with JSON."""
+"""Write files whole or not at all, and read them without trust: texts, and arrays with JSON."""
 
 import json
 import os
@@ -27,10 +27,10 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file; the one that was there survives if this fails.
+    """Write a text file; one that was there survives if this fails.
 
     Raises:
-        OutputError: there is no room, or the folder cannot be written.
+        OutputError: the disk is full, or the folder cannot be written.
     """
     try:
         write_atomically(path, text.encode())
@@ -48,8 +48,13 @@ def remove_drafts(folder: Path) -> None:
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> None:
     """Write arrays and a header; a file that was there survives if this fails.
 
+    Args:
+        path: the file.
+        arrays: by name, of any shape `[...]` and dtype.
+        header: values for JSON.
+
     Raises:
-        OutputError: there is no room, or the folder cannot be written.
+        OutputError: the disk is full, or the folder cannot be written.
     """
     from safetensors.numpy import save
 
@@ -61,7 +66,7 @@ def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, 
 
 
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read what `write_arrays` wrote.
+    """Read what `write_arrays` wrote: arrays by name, of any shape `[...]`, and the header.
 
     Args:
         path: the file.

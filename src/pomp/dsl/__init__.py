@@ -1,4 +1,4 @@
-"""The language: text, trees, token ids and code; no worlds."""
+"""The language of programs: text, trees, token ids and compiled code, without worlds."""
 
 from pomp.core.doors import open_door
 

@@ -23,7 +23,14 @@ MAX_TOKENS = 4096
 
 @dataclass(frozen=True)
 class Form:
-    """One way to write something, and how often random programs do."""
+    """One way to write something, and how often random programs do.
+
+    Attributes:
+        name: of the form.
+        symbols: literal tokens, and names in angle brackets.
+        weight: how often random programs of the LEAPS dialect have it, relative to others.
+        hprl_weight: the same for the HPRL dialect.
+    """
 
     name: str
     symbols: tuple[str, ...]
@@ -32,6 +39,7 @@ class Form:
 
 
 def _form(name: str, text: str, weight: float = 1.0, hprl_weight: float | None = None) -> Form:
+    """Make a form from a text of symbols; both dialects weigh it alike by default."""
     return Form(name, tuple(text.split()), weight, weight if hprl_weight is None else hprl_weight)
 
 
@@ -77,7 +85,7 @@ class Automaton:
 
     @property
     def legal(self) -> NDArray[np.bool_]:
-        """`[S, V]`: which tokens may come in which state (the decoder's mask rows)."""
+        """Which tokens may come in which state, `[S, V]` bool: the rows of the decoder's mask."""
         return self.goto != ILLEGAL
 
     def read(self, state: int, stack: list[int], token: int) -> int:
@@ -88,13 +96,13 @@ class Automaton:
         return stack.pop() if following == RETURN else following
 
     def expected(self, state: int) -> list[str]:
-        """The tokens that may come in a state."""
+        """Return the tokens that may come in a state."""
         return [self.vocabulary.tokens[index] for index in np.flatnonzero(self.legal[state])]
 
 
 @cache
 def build_automaton(vocabulary: Vocabulary, *, empty_bodies: bool, nested_not: bool) -> Automaton:
-    """Derive the machine of the table above.
+    """Derive the push-down machine of the table above.
 
     Args:
         vocabulary: the dialect.
@@ -105,17 +113,17 @@ def build_automaton(vocabulary: Vocabulary, *, empty_bodies: bool, nested_not: b
 
 
 def published_mask(vocabulary: Vocabulary) -> Automaton:
-    """The decoder's mask as published: empty bodies and nested `not` pass."""
+    """Return the decoder's mask as published: empty bodies and nested `not` pass."""
     return build_automaton(vocabulary, empty_bodies=True, nested_not=True)
 
 
 def strict_mask(vocabulary: Vocabulary) -> Automaton:
-    """The mask of the paper's grammar: what it lets through is a program."""
+    """Return the mask of the paper's grammar: what it lets through is a program."""
     return build_automaton(vocabulary, empty_bodies=False, nested_not=False)
 
 
 def reader(vocabulary: Vocabulary) -> Automaton:
-    """What parser and compiler accept: non-empty bodies, nested `not`."""
+    """Return what parser and compiler accept: bodies are not empty, `not` may nest."""
     return build_automaton(vocabulary, empty_bodies=False, nested_not=True)
 
 
@@ -140,6 +148,7 @@ class _Builder:
         self.rows: list[dict[str, tuple[int, int]]] = [{PAD: (END, -1)}]
 
     def build(self) -> Automaton:
+        """Number all positions, and fill the tables."""
         start = self.position(PROGRAM_FORM, 0)
         shape = (len(self.rows), len(self.vocabulary))
         goto = np.full(shape, ILLEGAL, np.int16)
@@ -151,7 +160,13 @@ class _Builder:
         return Automaton(self.vocabulary, goto, push, start)
 
     def position(self, form: Form, dot: int, *, filled: bool = False) -> int:
-        """The number of the position before symbol `dot`; `filled`: its body has a statement."""
+        """Return the number of the position before symbol `dot`, and fill its row if it is new.
+
+        Args:
+            form: in which.
+            dot: the place of the symbol.
+            filled: whether the body that begins there has a statement already.
+        """
         if dot == len(form.symbols):
             return END if form is PROGRAM_FORM else RETURN
         key = (form.name, dot, filled or self.empty_bodies)
@@ -162,7 +177,7 @@ class _Builder:
         return self.number[key]
 
     def row(self, form: Form, dot: int, filled: bool) -> dict[str, tuple[int, int]]:
-        """Token -> (following state, pushed state) at one position."""
+        """Return the following and the pushed state by token, at one position."""
         symbol = form.symbols[dot]
         if symbol == BODY:
             row = self.enter(self.statements, self.position(form, dot, filled=True))
@@ -175,7 +190,7 @@ class _Builder:
         return dict.fromkeys(self.classes.get(symbol, (symbol,)), (after, -1))
 
     def enter(self, forms: tuple[Form, ...], after: int) -> dict[str, tuple[int, int]]:
-        """The first tokens of several forms; when one of them ends, `after` goes on."""
+        """Return the row of the first tokens of several forms; when one ends, `after` goes on."""
         row: dict[str, tuple[int, int]] = {}
         for form in forms:
             first = form.symbols[0]

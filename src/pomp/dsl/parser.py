@@ -1,4 +1,4 @@
-"""Text -> tokens -> tree, with errors that point at the token."""
+"""Read programs: from text to tokens to a tree, with errors that point at the token."""
 
 from collections.abc import Sequence
 
@@ -48,7 +48,11 @@ def tokenize(text: str) -> list[str]:
 
 
 def check_tokens(tokens: Sequence[str], vocabulary: Vocabulary = LEAPS) -> None:
-    """Raise `ProgramSyntaxError` unless the tokens are a whole program."""
+    """Make sure that tokens are a whole program.
+
+    Raises:
+        ProgramSyntaxError: they are not; carries the token's position.
+    """
     automaton = reader(vocabulary)
     state, stack = automaton.start, list[int]()
     for position, token in enumerate(tokens):
@@ -64,7 +68,11 @@ def check_tokens(tokens: Sequence[str], vocabulary: Vocabulary = LEAPS) -> None:
 
 
 def parse_tokens(tokens: Sequence[str], vocabulary: Vocabulary = LEAPS) -> Program:
-    """Build the tree of a token sequence; see `parse`."""
+    """Build the tree of a token sequence.
+
+    Raises:
+        ProgramSyntaxError: the tokens are not a program; carries the token's position.
+    """
     check_tokens(tokens, vocabulary)
     frames = [_Frame(PROGRAM_FORM)]
     for token in tokens:
@@ -99,17 +107,20 @@ class _Frame:
 
     @property
     def symbol(self) -> str:
+        """The next symbol."""
         return self.form.symbols[self.dot]
 
     @property
     def is_complete(self) -> bool:
+        """Whether all symbols are read."""
         return self.dot == len(self.form.symbols)
 
     def advance(self) -> None:
+        """Go on to the next symbol."""
         self.dot += 1
 
     def take(self, part: object) -> None:
-        """A nested part is read: a statement joins the open body, anything else fills a name."""
+        """Add a part that was read: a statement to the open body, another to the form's parts."""
         if self.symbol == BODY:
             self.body.append(part)
         else:
@@ -117,10 +128,12 @@ class _Frame:
             self.advance()
 
     def close_body(self) -> None:
+        """End the body that is open, if one is."""
         if self.symbol == BODY:
             self.parts.append(tuple(self.body))
             self.body = []
             self.advance()
 
     def node(self) -> Node:
+        """Return the tree of the form."""
         return CLASSES[self.form.name](*self.parts)

@@ -1,4 +1,4 @@
-"""Tree -> text, on one line or indented."""
+"""Print programs, on one line or indented."""
 
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ CLOSERS = ("m)", "w)", "r)", "i)", "e)")
 
 
 def print_program(program: Program, *, indent: bool = False) -> str:
-    """The text of a program; both layouts parse to the same tree.
+    """Return the text of a program; with or without indentation it parses to the same tree.
 
     Args:
         program: the tree.
@@ -24,7 +24,7 @@ def print_program(program: Program, *, indent: bool = False) -> str:
 
 
 def lines_of(program: Program) -> list[str]:
-    """A program in fewer indented lines: actions in a row share one, and so does a short loop."""
+    """Return a program in few indented lines: actions in a row share one, and so do short loops."""
     lines: list[str] = []
     for line in _indented(tokens_of(program)).splitlines():
         parts = _parts_to_join(lines, line)
@@ -38,7 +38,10 @@ def lines_of(program: Program) -> list[str]:
 
 
 def _parts_to_join(lines: list[str], line: str) -> int:
-    """How many of the latest lines the next one may join: actions one, the end of a body two."""
+    """Return how many of the latest lines the next one may join.
+
+    An action joins a line of actions; the end of a body joins the two lines before it.
+    """
     depth = _depth(line)
     if lines and _is_plain(lines[-1]) and _is_plain(line) and _depth(lines[-1]) == depth:
         return 1
@@ -48,6 +51,7 @@ def _parts_to_join(lines: list[str], line: str) -> int:
 
 
 def _depth(line: str) -> int:
+    """Return the blanks before a line."""
     return len(line) - len(line.lstrip())
 
 
@@ -57,6 +61,7 @@ def _is_plain(line: str) -> bool:
 
 
 def _indented(tokens: list[str]) -> str:
+    """Return tokens with a line for each statement, bodies indented."""
     lines: list[str] = []
     line: list[str] = []
     depth = 0

@@ -1,4 +1,4 @@
-"""Shorter programs: all that are left when one piece of a program is taken out.
+"""Shorten programs: find all that are left when one piece of a program is taken out.
 
 Works on tokens, like everything that meets programs nested a thousand deep.
 """
@@ -20,7 +20,12 @@ _CONTRARY = {_MARKERS: _NO_MARKERS, _NO_MARKERS: _MARKERS}
 
 @dataclass(frozen=True)
 class Shortening:
-    """A program that is shorter than another, and what the other has that it lacks."""
+    """A program that is shorter than another.
+
+    Attributes:
+        program: its text.
+        what: in words, what the other has that it lacks.
+    """
 
     program: str
     what: str
@@ -45,7 +50,7 @@ class _Body:
 
 
 def shorten(program: Program) -> list[Shortening]:
-    """Every program with one piece less; each once, the shortest first.
+    """Return every program with one piece less, each once, the shortest first.
 
     A piece is a statement or up to `LONGEST_RUN` neighbours, a loop or a condition around a body,
     a branch, or a `not` that a program can do without.
@@ -58,7 +63,7 @@ def shorten(program: Program) -> list[Shortening]:
 
 
 def _pieces(tokens: Sequence[str]) -> Iterator[tuple[list[str], str]]:
-    """What is left without a piece, and the piece in words."""
+    """Yield what is left without a piece, and the piece in words."""
     for body in _bodies(tokens):
         for first, part in enumerate(body.parts):
             for last in body.parts[first : first + LONGEST_RUN]:
@@ -72,11 +77,12 @@ def _pieces(tokens: Sequence[str]) -> Iterator[tuple[list[str], str]]:
 
 
 def _without(tokens: Sequence[str], start: int, end: int) -> tuple[list[str], str]:
+    """Return tokens without those from `start` to `end`, and these in words."""
     return [*tokens[:start], *tokens[end:]], f"'{' '.join(tokens[start:end])}'"
 
 
 def _unwrapped(tokens: Sequence[str], part: _Part) -> Iterator[tuple[list[str], str]]:
-    """A statement's bodies without what is around them."""
+    """Yield a statement's bodies without what is around them."""
     before, after, keyword = tokens[: part.start], tokens[part.end :], tokens[part.start]
     for body in part.bodies:
         inner = tokens[body.start : body.end]
@@ -94,7 +100,7 @@ def _unwrapped(tokens: Sequence[str], part: _Part) -> Iterator[tuple[list[str], 
 
 
 def _bodies(tokens: Sequence[str]) -> list[_Body]:
-    """All bodies, the outermost first."""
+    """Return all bodies, the outermost first."""
     parts, bodies, found = [_Part(0, len(tokens))], list[_Body](), list[_Body]()
     for place, token in enumerate(tokens):
         if token in ACTION_TOKENS:

@@ -104,7 +104,7 @@ ACTION_PROGRAMS = tuple(Program((Act(action),)) for action in Action)
 
 
 def tokens_of(node: Node) -> list[str]:
-    """The tokens of a tree, in the order of its text."""
+    """Return the tokens of a tree, in the order of its text."""
     tokens: list[str] = []
     pending: list[object] = [node]
     while pending:

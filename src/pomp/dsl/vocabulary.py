@@ -64,7 +64,7 @@ class Vocabulary:
 
     @cached_property
     def id_of(self) -> dict[str, int]:
-        """Token to id."""
+        """The id of each token."""
         return {token: index for index, token in enumerate(self.tokens)}
 
     @property
@@ -76,11 +76,11 @@ class Vocabulary:
         return len(self.tokens)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """Ids of tokens that are all in the vocabulary."""
+        """Return the ids of tokens that are all in the vocabulary."""
         return [self.id_of[token] for token in tokens]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """Tokens of ids, up to the first padding."""
+        """Return the tokens of ids, up to the first padding."""
         tokens = []
         for index in ids:
             if index == self.pad:

@@ -1,4 +1,4 @@
-"""Programs in plain words: what the agent does, as sentences without their subject."""
+"""Describe programs in plain words: what the agent does, as sentences without their subject."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class _Phrase:
 
 
 def describe_program(program: Program) -> str:
-    """A program as sentences: what comes first, then each loop and what follows it."""
+    """Return a program as sentences: what comes first, then each loop and what follows it."""
     sentences: list[str] = []
     for is_plain, group in groupby(_phrases(program.body, DEEPEST), lambda one: one.is_plain):
         phrases = list(group)
@@ -49,12 +49,12 @@ def describe_program(program: Program) -> str:
 
 
 def describe_perception(perception: Perception, *, holds: bool = True) -> str:
-    """A perception, or its contrary: `the front is blocked`."""
+    """Return a perception or its contrary in words, as in `the front is blocked`."""
     return _PERCEPTIONS[perception][0 if holds else 1]
 
 
 def _phrases(body: Body, depth: int) -> list[_Phrase]:
-    """A body's statements; equal neighbours are told once, with how many they are."""
+    """Return a body's statements in words; equal neighbours are told once, with their number."""
     runs = [list(run) for _, run in groupby(body)]
     return [
         _describe(run[0] if len(run) == 1 else Repeat(len(run), (run[0],)), depth) for run in runs
@@ -62,6 +62,7 @@ def _phrases(body: Body, depth: int) -> list[_Phrase]:
 
 
 def _describe(statement: Statement, depth: int) -> _Phrase:
+    """Return a statement in words, down to so many nested levels."""
     if isinstance(statement, Act):
         return _Phrase(_ACTIONS[statement.action])
     if not depth:
@@ -84,11 +85,12 @@ def _describe(statement: Statement, depth: int) -> _Phrase:
 
 
 def _only_act(body: Body) -> str:
-    """The words of a body that is a single action; else none."""
+    """Return the words of a body that is a single action, else nothing."""
     return _ACTIONS[body[0].action] if len(body) == 1 and isinstance(body[0], Act) else ""
 
 
 def _condition(condition: Condition) -> str:
+    """Return a condition in words."""
     holds = True
     while isinstance(condition, Not):
         condition, holds = condition.condition, not holds
@@ -96,12 +98,12 @@ def _condition(condition: Condition) -> str:
 
 
 def _refer(condition: str, act: str) -> str:
-    """A condition behind an action: markers are not named twice."""
+    """Return a condition that stands behind an action: markers are not named twice."""
     return _PRONOUNS.get(condition, condition) if "marker" in act else condition
 
 
 def _join(phrases: Sequence[_Phrase]) -> str:
-    """Phrases as an enumeration; among others, what is not plain stands in brackets."""
+    """Return phrases as an enumeration; among others, what is not plain stands in brackets."""
     if len(phrases) == 1:
         return phrases[0].text
     texts = [phrase.text if phrase.is_plain else f"({phrase.text})" for phrase in phrases]

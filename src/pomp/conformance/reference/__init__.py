@@ -54,7 +54,7 @@ class ReferenceTask(ABC):
         scale: int = 1,
         size: tuple[int, int] | None = None,
     ) -> None:
-        """Settle the variant's options; see `reference_task`."""
+        """Settle variant, options, scale and size, which mean what they do for `reference_task`."""
         self.variant = next(iter(self.settings)) if variant is None else variant
         if self.variant not in self.settings:
             raise ValueError(f"variant must be one of {list(self.settings)}, got {variant!r}")

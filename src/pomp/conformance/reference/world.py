@@ -66,7 +66,7 @@ class World:
     def from_bytes(
         cls, cells: Iterable[int], height: int, width: int, row: int, col: int, facing: int
     ) -> World:
-        """Read a world from one byte per cell, row by row; see `to_bytes`."""
+        """Read a world from one byte per cell, row by row, as `to_bytes` writes them."""
         world = cls(height, width, int(row), int(col), int(facing))
         given = dict(zip(world.cells(), bytes(cells), strict=True))
         world.markers = {cell: b & COUNT_BITS for cell, b in given.items() if b & COUNT_BITS}

@@ -1,4 +1,4 @@
-"""What a table was measured on."""
+"""The computer that a table was measured on."""
 
 import os
 import platform
@@ -12,8 +12,8 @@ from pomp.core.cuda import load_cuda
 from pomp.version import __version__
 
 
-def describe_machine(device: str = "cpu") -> dict[str, str]:
-    """Date, processor (or GPU) and the versions that matter for speed."""
+def describe_hardware(device: str = "cpu") -> dict[str, str]:
+    """Return the date, the processor or GPU, and the versions that matter for speed."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "processor": _gpu() if device == "cuda" else _processor(),
@@ -38,11 +38,13 @@ def on_one_core() -> Iterator[None]:
 
 
 def _gpu() -> str:
+    """Return the name of the GPU."""
     name = load_cuda().get_current_device().name
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
 def _processor() -> str:
+    """Return the name of the processor."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
