@@ -17,7 +17,7 @@ exact as long as no state is dropped. States are told apart by 64-bit digests.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import fsum
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,42 +118,69 @@ def bound(
     return _search(setting, code, limits, most_steps, width)
 
 
+class GraphArrays(NamedTuple):
+    """The graph of S states and P points that `Graph` explores, for compiled code.
+
+    Attributes:
+        points_of: `[S, K]` int64: the point each mode begins at in a state.
+        earned: `[P]` float64: what the program earns to its end, or to the next event, inclusive.
+        end: `[P]` int64: the state the program ends in; -1: there is an event before.
+        first: `[P + 1]` int64: where the outcomes of its event begin in `outcomes` and `finals`.
+        outcomes: `[N]` int64: the points after an event that is not the last one.
+        finals: `[N]` int64: the same, if it is.
+    """
+
+    points_of: Any
+    earned: Any
+    end: Any
+    first: Any
+    outcomes: Any
+    finals: Any
+
+
+class Solution(NamedTuple):
+    """What the best transitions do, each array written layer by layer.
+
+    Attributes:
+        of_state: `[S]` float64: what they will earn from a state.
+        steps: `[S]` int64: the most modes that they will run from there.
+        of_point: `[P]` float64: what they will earn from a point.
+        steps_after: `[P]` int64: the most modes that they will run after the one that runs.
+    """
+
+    of_state: Any
+    steps: Any
+    of_point: Any
+    steps_after: Any
+
+
 @kernel
-def _solve_layer(  # type: ignore[no-untyped-def]  # compiled
-    states, points, is_last, cost, points_of, earned, end, first, outcomes, finals,
-    value, steps, choice, worth, taken,
-):  # fmt: skip
+def _solve_layer(states, points, is_last, cost, graph, solution, choice):  # type: ignore[no-untyped-def]
     """Solve the states of one phase, with a number of events left.
 
     Args:
-        states: `[s]` int64, those of the phase; `points` `[p]` likewise.
-        points: see `states`.
+        states: `[s]` int64, those of the phase.
+        points: `[p]` int64, those of the phase.
         is_last: whether one event is left.
         cost: of every macro step.
-        points_of: the graph's; `earned`, `end`, `first`, `outcomes` and `finals`, too.
-        earned: see `points_of`.
-        end: see `points_of`.
-        first: see `points_of`.
-        outcomes: see `points_of`.
-        finals: see `points_of`.
-        value: `[S]` float64, written for these states: what the best transitions will earn.
-        steps: `[S]` int64, written for these states: the most modes that they will run.
+        graph: the `GraphArrays`.
+        solution: the `Solution`, written for these states and points; read for the points of the
+            next phase, where one event less is left.
         choice: `[s]` int8, written: the best mode, or the number of modes: end.
-        worth: `[P]` float64, written for these points: as `value`; read for those of the next
-            phase, where one event less is left.
-        taken: `[P]` int64: as `steps`.
     """
+    points_of, earned, end, first, outcomes, finals = graph
+    of_state, steps, of_point, steps_after = solution
     following = finals if is_last else outcomes
     for point in points:
         count = first[point + 1] - first[point]
         if count > 0:
             total, most = 0.0, 0
             for place in range(first[point], first[point + 1]):
-                total += worth[following[place]]
-                most = max(most, taken[following[place]])
-            worth[point], taken[point] = earned[point] + total / count, most
+                total += of_point[following[place]]
+                most = max(most, steps_after[following[place]])
+            of_point[point], steps_after[point] = earned[point] + total / count, most
     for place, state in enumerate(states):
-        value[state], steps[state], choice[place] = 0.0, 0, points_of.shape[1]
+        of_state[state], steps[state], choice[place] = 0.0, 0, points_of.shape[1]
     is_settled = False
     while not is_settled:  # without an event nothing is earned, so no round trip pays
         is_settled = True
@@ -161,39 +188,40 @@ def _solve_layer(  # type: ignore[no-untyped-def]  # compiled
             state = states[place]
             for mode in range(points_of.shape[1]):
                 point = points_of[state, mode]
-                found, more = worth[point] - cost, taken[point]
+                found, more = of_point[point] - cost, steps_after[point]
                 if end[point] >= 0:
-                    found = earned[point] + value[end[point]] - cost
+                    found = earned[point] + of_state[end[point]] - cost
                     more = steps[end[point]]
-                if found > value[state]:
-                    value[state], steps[state], choice[place] = found, 1 + more, mode
+                if found > of_state[state]:
+                    of_state[state], steps[state], choice[place] = found, 1 + more, mode
                     is_settled = False
     for point in points:
         if end[point] >= 0:
-            worth[point] = earned[point] + value[end[point]]
-            taken[point] = steps[end[point]]
+            of_point[point] = earned[point] + of_state[end[point]]
+            steps_after[point] = steps[end[point]]
 
 
 def _solve(graph: Graph, cost: float) -> tuple[Floats, int, list[NDArray[np.int8]]]:
     """Go back from the last event to the first.
 
     Returns:
-        What is earned from each start; the most modes run; the choices with 1, 2, ... events left,
-        in the states of the phase.
+        What is earned from each start, `[N]` float64; the most modes run; the choices with 1, 2,
+        ... events left, in the states of the phase, `[s]` int8 each.
     """
-    value, steps = np.zeros(len(graph.points_of)), np.zeros(len(graph.points_of), np.int64)
-    worth, taken = graph.earned.copy(), np.zeros(len(graph.earned), np.int64)
+    states_count, points_count = len(graph.points_of), len(graph.earned)
+    of_state, steps = np.zeros(states_count), np.zeros(states_count, np.int64)
+    solution = Solution(of_state, steps, graph.earned.copy(), np.zeros(points_count, np.int64))
+    arrays = GraphArrays(
+        graph.points_of, graph.earned, graph.end, graph.first, graph.outcomes, graph.finals
+    )
     points = [np.flatnonzero(graph.phase == phase) for phase in range(graph.phases)]
     choices = []
     for left in range(1, graph.last + 1):
         phase = (graph.last - left) % graph.phases
         states = graph.states_in[phase]
         choices.append(np.empty(len(states), np.int8))
-        _solve_layer(
-            states, points[phase], left == 1, cost, graph.points_of, graph.earned, graph.end,
-            graph.first, graph.outcomes, graph.finals, value, steps, choices[-1], worth, taken,
-        )  # fmt: skip
-    return value[graph.starts], int(steps[graph.starts].max()), choices
+        _solve_layer(states, points[phase], left == 1, cost, arrays, solution, choices[-1])
+    return of_state[graph.starts], int(steps[graph.starts].max()), choices
 
 
 def _count_back(

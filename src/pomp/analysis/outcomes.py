@@ -12,23 +12,10 @@ from numpy.typing import NDArray
 from pomp.core.compiling import kernel
 from pomp.core.errors import ConfigError
 from pomp.core.streams import branch, streams_drawing
-from pomp.dsl.bytecode import (
-    AGAIN,
-    ARGUMENT_MASK,
-    ARGUMENT_SHIFT,
-    BACK,
-    COST_SHIFT,
-    COUNTERS_PER_LOOP,
-    NEGATED,
-    OPERATION_MASK,
-    REPEAT,
-    STOP,
-    TEST,
-    Code,
-)
+from pomp.dsl.bytecode import COUNTERS_PER_LOOP, Code
 from pomp.engine.rollouts import act_on
-from pomp.karel.dynamics import ACTIONS, PUT, SCORE, TALLY, perceive
-from pomp.karel.interpreter import Cap
+from pomp.karel.dynamics import ACTIONS, SCORE, TALLY
+from pomp.karel.interpreter import Cap, Point, first_point, seek_action, sees_nothing
 from pomp.karel.world import WorldBatch, join_worlds
 from pomp.tasks.catalog import TASKS
 from pomp.tasks.task import Setting
@@ -56,7 +43,7 @@ def draws_too_much(setting: Setting) -> ConfigError:
 
 
 def digest_of(*arrays: NDArray[Any]) -> NDArray[np.uint64]:
-    """One number for each row of some arrays."""
+    """Return one number for each row of some `arrays`, `[B, ...]` of any type: `[B]` uint64."""
     total = np.zeros(len(arrays[0]), np.uint64)
     for number, array in enumerate(arrays):
         row = np.ascontiguousarray(array if array.ndim > 1 else array[:, None]).view(np.uint8)
@@ -66,7 +53,15 @@ def digest_of(*arrays: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def number_of(table: dict[int, int], digests: NDArray[np.uint64]) -> tuple[Integers, Integers]:
-    """Numbers of digests, and where new ones stand, which get the next numbers."""
+    """Number digests, and tell where new ones stand, which get the next numbers.
+
+    Args:
+        table: the numbers of digests that are known, added to.
+        digests: `[B]` uint64.
+
+    Returns:
+        `[B]` int64 numbers, and `[N]` int64 places of one row for each digest that is new.
+    """
     unique, first, inverse = np.unique(digests, return_index=True, return_inverse=True)
     numbers, fresh = np.empty(len(unique), np.int64), []
     for place, digest in enumerate(unique.tolist()):
@@ -78,77 +73,56 @@ def number_of(table: dict[int, int], digests: NDArray[np.uint64]) -> tuple[Integ
 
 
 @kernel
-def _seek(  # type: ignore[no-untyped-def]  # noqa: C901 - compiled; one loop over all operations
-    code, by_calls, limit, constants, cells, pose, points, actions
-):  # fmt: skip
-    """Run programs up to their next actions and charge for those.
-
-    The control flow of `pomp.karel.interpreter.run_program`, which it could leave and enter again.
+def _seek(code, cap, constants, cells, pose, points, actions):  # type: ignore[no-untyped-def]
+    """Run programs up to their next actions, which are charged but not performed.
 
     Args:
         code: `[P, L]` uint32, read.
-        by_calls: see `run_program`, also for `limit`.
-        limit: the cap.
-        constants: int64, read.
+        cap: the `Cap` of each program.
+        constants: `[N]` int64, read.
         cells: `[B, H * W]` uint8, read.
         pose: `[B]` int32, read.
         points: `[B, _LOOPS + depth]` int32, written: where each program stands.
         actions: `[B]` int64, written; -1: the program has ended.
     """
     for lane in range(len(pose)):
-        point, action = points[lane], -2
-        while action == -2:
-            instruction = code[point[_PROGRAM], point[_PC]]
-            operation = instruction & OPERATION_MASK
-            argument = (instruction >> ARGUMENT_SHIFT) & ARGUMENT_MASK
-            if operation < STOP:
-                point[_SPENT] += (instruction >> COST_SHIFT) if by_calls else (operation <= PUT)
-            over = point[_SPENT] - limit
-            top = _LOOPS + point[_TOP]
-            point[_PC] += 1
-            if operation >= STOP or (over > 0 and (operation <= REPEAT or over > 1)):
-                action = -1
-            elif operation <= PUT:
-                point[_ACTED] += 1
-                action = operation
-            elif operation < REPEAT:
-                condition = (operation - TEST) & (BACK - TEST - 1)
-                sees = perceive(  # type: ignore[no-untyped-call]  # compiled
-                    cells[lane], constants, pose[lane], condition & (NEGATED - 1)
-                )
-                holds = sees != (condition >= NEGATED)
-                if operation >= BACK:
-                    if point[_ACTED] == point[_TURN_ACTED] and point[_PC] == point[_TURN_PC]:
-                        action = -1
-                    point[_TURN_ACTED], point[_TURN_PC] = point[_ACTED], point[_PC]
-                if holds == (operation >= BACK):
-                    point[_PC] = argument
-            elif operation == REPEAT:
-                point[top], point[top + 1] = argument, point[_ACTED]
-                point[_TOP] += COUNTERS_PER_LOOP
-            elif operation == AGAIN:
-                point[top - 2] -= 1
-                if point[top - 2] > 0 and (by_calls or point[top - 1] != point[_ACTED]):
-                    point[top - 1] = point[_ACTED]
-                    point[_PC] = argument
-                else:
-                    point[_TOP] -= COUNTERS_PER_LOOP
-            else:
-                point[_PC] = argument
-        actions[lane] = action
+        row = points[lane]
+        point = Point(
+            np.int64(0), np.int64(row[_PC]), np.int64(row[_SPENT]), np.int64(row[_ACTED]),
+            np.int64(row[_TOP]), np.int64(row[_TURN_ACTED]), np.int64(row[_TURN_PC]),
+        )  # fmt: skip
+        point = seek_action(  # type: ignore[no-untyped-call]  # compiled
+            sees_nothing, (), code[row[_PROGRAM]], cap, constants, cells[lane],
+            np.int64(pose[lane]), row[_LOOPS:], point,
+        )  # fmt: skip
+        row[_PC], row[_SPENT], row[_ACTED], row[_TOP] = point[1:5]
+        row[_TURN_ACTED], row[_TURN_PC] = point.turn_acted, point.turn_pc
+        actions[lane] = max(point.due, -1)
 
 
 def begin_points(code: Code, cap: Cap, programs: Integers) -> Points:
-    """The beginnings of programs; see `run_points`."""
+    """Return the points at which programs begin.
+
+    Args:
+        code: P programs.
+        cap: how long each may run.
+        programs: `[B]` int64: which of them.
+
+    Returns:
+        `[B, _LOOPS + depth]` int32.
+    """
     points = np.zeros((len(programs), _LOOPS + code.depth), np.int32)
-    points[:, _PROGRAM] = programs
-    points[:, _SPENT] = cap.by_calls  # the program itself is one call
-    points[:, [_TURN_ACTED, _TURN_PC]] = -1
+    first: Point = first_point(cap)  # type: ignore[no-untyped-call]  # compiled
+    points[:, _PROGRAM], points[:, _SPENT] = programs, first.spent
+    points[:, _TURN_ACTED], points[:, _TURN_PC] = first.turn_acted, first.turn_pc
     return points
 
 
 def settle_points(points: Points) -> Points:
-    """Points right after an action, counted from there, so that equal ones look alike."""
+    """Return points `[B, _LOOPS + depth]` int32 right after an action, counted from there.
+
+    So equal ones look alike.
+    """
     settled = points.copy()
     settled[:, _ACTED] = 0
     settled[:, [_TURN_ACTED, _TURN_PC]] = -1
@@ -171,10 +145,11 @@ def run_points(
     lanes, running = np.arange(len(worlds)), points
     earned, last = np.zeros(len(worlds)), np.full(len(worlds), -1)
     stopped = [(lanes[:0], worlds.take(lanes[:0]))]
-    limits = (cap.by_calls, cap.limit, setting.constants)
     while len(lanes):
         actions = np.empty(len(lanes), np.int64)
-        _seek(code.instructions, *limits, worlds.cells, worlds.pose, running, actions)
+        _seek(
+            code.instructions, cap, setting.constants, worlds.cells, worlds.pose, running, actions
+        )
         acts = actions >= 0
         after = worlds.take(np.flatnonzero(acts))
         earned[lanes[acts]] += act_on(setting, after, actions[acts])
@@ -228,7 +203,12 @@ class Graph:
         self.first = np.concatenate([[0], np.cumsum(counts)])
 
     def digest(self, worlds: WorldBatch, *more: NDArray[Any]) -> NDArray[np.uint64]:
-        """Digests of worlds, of which nothing is left but what matters."""
+        """Return the digests `[B]` uint64 of worlds, of which only what matters is left.
+
+        Args:
+            worlds: B worlds, written.
+            more: arrays `[B, ...]` that belong to the digests, too.
+        """
         self._setting.task.forget(worlds)
         worlds.memory[:, [ACTIONS, TALLY]] = 0
         worlds.memory[:, SCORE] %= self.phases

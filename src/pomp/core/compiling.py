@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from pathlib import Path
@@ -192,6 +192,8 @@ class Kernel:
         self._stem = f"{module.split('_')[0]}.{function.__qualname__}"
         self._title = f"{function.__qualname__.strip('_')} of {module.split('_')[0]}"
         self._dispatcher: Any = None
+        self._misses: Mapping[Any, int] = {}  # argument types that were compiled here, not loaded
+        self._sealed = 0  # how many of these are on disk with their checksums
 
     def __call__(self, *args: Any) -> Any:
         """Run the machine code for these arguments, loading or compiling it first if need be."""
@@ -199,16 +201,11 @@ class Kernel:
             with _LOCK:
                 if self._dispatcher is None:
                     self._dispatcher = self._load()
-        known = self._compiled()
         result = self._dispatcher(*args)
-        if self._compiled() != known:
+        if len(self._misses) != self._sealed:
+            self._sealed = len(self._misses)
             self._seal()
         return result
-
-    def _compiled(self) -> int:
-        """Return how many argument types were compiled here, not loaded."""
-        stats = getattr(self._dispatcher, "stats", None)
-        return sum(stats.cache_misses.values()) if stats else 0
 
     @cached_property
     def _folder(self) -> Path:
@@ -230,6 +227,7 @@ class Kernel:
         options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
         dispatcher: Any = numba.njit(**options)(self.py_func)
         dispatcher._cache = cache_in(self._folder, FunctionCache, self.py_func)
+        self._misses = dispatcher.stats.cache_misses
         return dispatcher
 
     def _files(self) -> list[Path]:

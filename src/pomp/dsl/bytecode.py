@@ -23,6 +23,7 @@ the published executor and are free.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,10 +114,16 @@ def compile_ids(
     source: bool = False,
     threads: int | None = None,
 ) -> Code:
-    """Compile a padded batch of token ids, `[P, L]`; each row begins with `DEF`.
+    """Compile a padded batch of token ids.
 
     Rows that are not programs are marked in `Code.valid`, those with ids outside the vocabulary
     among them. What stands behind the first padding is not looked at.
+
+    Args:
+        ids: `[P, L]` of any integer type; each row begins with `DEF`.
+        vocabulary: the dialect.
+        source: keep the token that each instruction comes from.
+        threads: CPU threads; None: all. The result does not depend on it.
     """
     if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer):
         got = f"{ids.dtype} of shape {ids.shape}"
@@ -131,53 +138,97 @@ def compile_ids(
     valid = np.zeros(count, np.bool_)
     depth = np.zeros(count, np.int32)
     origin = np.zeros(instructions.shape if source else (0, 0), np.int16)
-    tables = (automaton.goto, automaton.push, automaton.start, _meaning_of_id(vocabulary))
+    meaning = _meaning_of_id(vocabulary)
+    tables = ReaderTables(automaton.goto, automaton.push, automaton.start, meaning)
     rows = np.ascontiguousarray(ids)
     parts = parts_for(count, threads, least=1000)
 
     def compile_part(part: int) -> None:
-        scratch = (np.empty(length + 1, np.int16), np.empty((length + 1, _FRAME), np.int32))
-        results = (instructions, valid, depth, origin)
-        _compile_batch(part, parts, rows, *tables, *scratch, *results)
+        stack, frames = np.empty(length + 1, np.int16), np.empty((length + 1, _FRAME), np.int32)
+        compiled = CodeArrays(instructions, valid, depth, origin)
+        _compile_batch(part, parts, rows, tables, CompilerScratch(stack, frames), compiled)
 
     launch(parts, compile_part)
     return Code(instructions, valid, int(depth.max(initial=0)), origin)
 
 
 def _meaning_of_id(vocabulary: Vocabulary) -> NDArray[np.uint8]:
+    """Return what each token means to the compiler, `[V]` uint8."""
     meanings = [_MEANINGS.get(token, _OTHER) for token in vocabulary.tokens]
     for count in vocabulary.counts:
         meanings[vocabulary.id_of[f"R={count}"]] = _COUNT + count
     return np.array(meanings, np.uint8)
 
 
+class ReaderTables(NamedTuple):
+    """The grammar's automaton of S states over V tokens, and what the tokens mean.
+
+    Attributes:
+        goto: `[S, V]` int16: the next state.
+        push: `[S, V]` int16: the state to come back to, or -1.
+        start: the first state.
+        meaning: `[V]` uint8: what a token means to the compiler.
+    """
+
+    goto: Any
+    push: Any
+    start: Any
+    meaning: Any
+
+
+class CompilerScratch(NamedTuple):
+    """Memory for compiling programs of up to L tokens.
+
+    Attributes:
+        stack: `[L + 1]` int16, of the automaton.
+        frames: `[L + 1, _FRAME]` int32, one row per open statement.
+    """
+
+    stack: Any
+    frames: Any
+
+
+class CodeArrays(NamedTuple):
+    """Compiled programs, each array written.
+
+    Attributes:
+        instructions: `[P, L]` uint32.
+        valid: `[P]` bool: the ids were a program.
+        depth: `[P]` int32: how many loop counters the program needs.
+        source: `[P, L]` int16: the token each instruction comes from, or `[0, 0]`.
+    """
+
+    instructions: Any
+    valid: Any
+    depth: Any
+    source: Any
+
+
 @kernel
-def _compile_batch(
-    part, parts, ids, goto, push, start, meaning, stack, frames, code, valid, depth, origin
-):
-    """Compile rows `part`, `part + parts`, ...; see `compile_ids` and `_compile_one`."""
+def _compile_batch(part, parts, ids, tables, scratch, compiled):
+    """Compile rows `part`, `part + parts`, ... of `ids` `[P, L]` uint8.
+
+    `tables` are `ReaderTables`, `scratch` is a `CompilerScratch`, `compiled` are `CodeArrays`,
+    written.
+    """
     for p in range(part, len(ids), parts):
-        needed = _compile_one(ids[p], goto, push, start, meaning, stack, frames, code[p], origin, p)
-        valid[p] = needed >= 0
-        depth[p] = max(needed, 0)
+        needed = _compile_one(ids[p], tables, scratch, compiled.instructions[p], compiled.source, p)
+        compiled.valid[p] = needed >= 0
+        compiled.depth[p] = max(needed, 0)
         if needed < 0:
-            code[p, 0] = NO_PROGRAM
+            compiled.instructions[p, 0] = NO_PROGRAM
 
 
 @scalar
 def _compile_one(  # noqa: C901 - one pass over all kinds of tokens
-    ids, goto, push, start, meaning, stack, frames, code, origin, p
+    ids, tables, scratch, code, origin, p
 ):
     """Check and translate one program in one pass.
 
     Args:
         ids: `[L]` uint8, read up to the first padding.
-        goto: `[S, V]` int16, the automaton; `push` likewise.
-        push: see `goto`.
-        start: the automaton's first state.
-        meaning: `[V]` uint8.
-        stack: `[L + 1]` int16, scratch for the automaton.
-        frames: `[L + 1, _FRAME]` int32, scratch: one row per open statement.
+        tables: the `ReaderTables`.
+        scratch: the `CompilerScratch`.
         code: `[L]` uint32, written.
         origin: `[P, L]` int16, row `p` written, or `[0, 0]`.
         p: the program's row in `origin`.
@@ -185,6 +236,8 @@ def _compile_one(  # noqa: C901 - one pass over all kinds of tokens
     Returns:
         The number of loop counters it needs, or -1 if it is not a program.
     """
+    goto, push, start, meaning = tables
+    stack, frames = scratch
     state, height = np.int64(start), 0
     frame, pc, loops, deepest = 0, 0, 0, 0
     condition, count = 0, 0

@@ -1,14 +1,14 @@
-"""Random changes of programs, on rows of token ids. Compiled; no tree is ever built.
+"""Random mutations of programs, on rows of token ids. Compiled; no tree is ever built.
 
 One pass outlines a program: its statements, conditions and counts with their first and last token.
-Every change then cuts a span of tokens out and puts other tokens in its place. All moves stand in
+Every mutation then cuts a span of tokens out and puts other tokens in its place. All moves stand in
 one function, and so in one long file, because they end in the same way.
 """
 
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from pomp.core.streams import below
 from pomp.dsl.grammar import CONDITION, COUNT, PERCEPTION, STATEMENT, STATEMENT_FORMS
 from pomp.dsl.sampling import (
     SYMBOLS,
+    GrammarTables,
     expand,
     grammar_tables,
     push_symbol,
@@ -29,7 +30,7 @@ from pomp.dsl.vocabulary import ACTION_TOKENS, LEAPS, PERCEPTION_TOKENS, Vocabul
 
 
 class Move(IntEnum):
-    """The changes."""
+    """The kinds of mutation."""
 
     SUBTREE = 0
     """A statement, several to a body's end, a condition, a perception or a count is drawn anew."""
@@ -56,10 +57,10 @@ class Move(IntEnum):
 
 
 MOVES = {"subtree": (Move.SUBTREE,), "rich": tuple(Move)}
-"""Sets of moves by name; a change is one of a set, each as likely as the others."""
+"""Sets of moves by name; a mutation is one of a set, each as likely as the others."""
 
 ATTEMPTS = 100
-"""Changes tried before a program is left as it is."""
+"""Mutations tried before a program is left as it is."""
 
 _SUBTREE, _POINT, _INSERT, _DELETE, _WRAP, _UNWRAP = (int(move) for move in tuple(Move)[:6])
 _COPY, _SHIFT, _SWAP, _BRANCH, _NEGATE = (int(move) for move in tuple(Move)[6:])
@@ -81,8 +82,8 @@ _SOME_STATEMENT, _SOME_CONDITION, _SOME_PERCEPTION, _SOME_COUNT = (
 )
 
 
-class _Ids(NamedTuple):
-    """Token ids that changes write."""
+class WrittenIds(NamedTuple):
+    """Token ids that mutations write."""
 
     ask: int
     answer: int
@@ -94,9 +95,43 @@ class _Ids(NamedTuple):
     close_else: int
 
 
+class Dialect(NamedTuple):
+    """A vocabulary of V tokens as mutations take it.
+
+    Attributes:
+        grammar: the `GrammarTables`.
+        classes: `[V]` uint8: what each token is to the outline.
+        words: the `WrittenIds`.
+    """
+
+    grammar: GrammarTables
+    classes: NDArray[np.uint8]
+    words: WrittenIds
+
+
+class MutationScratch(NamedTuple):
+    """Memory for mutating programs of up to L tokens.
+
+    Attributes:
+        nodes: `[L, _COLUMNS]` int32: the outline, a row for each part of the program.
+        frames: `[L + 1, _FRAME]` int32: the open bodies.
+        measures: `[3]` int64: tokens, depth and longest body.
+        inserted: `[L]` uint8: the tokens that are put in.
+        tail: `[4]` uint8: the last of them.
+        items: `[N, 3]` int32: the stack of symbols to expand.
+    """
+
+    nodes: Any
+    frames: Any
+    measures: Any
+    inserted: Any
+    tail: Any
+    items: Any
+
+
 @cache
-def _ids_of(vocabulary: Vocabulary) -> _Ids:
-    return _Ids(*vocabulary.encode(("c(", "c)", "not", "IF", "IFELSE", "ELSE", "e(", "e)")))
+def _ids_of(vocabulary: Vocabulary) -> WrittenIds:
+    return WrittenIds(*vocabulary.encode(("c(", "c)", "not", "IF", "IFELSE", "ELSE", "e(", "e)")))
 
 
 # Forms that statements are wrapped into, by row of the grammar's table: WHILE thrice, IF twice.
@@ -106,6 +141,7 @@ assert [STATEMENT_FORMS[row].name for row in _WRAPPERS] == [*["while"] * 3, *["i
 
 @cache
 def _classes(vocabulary: Vocabulary) -> NDArray[np.uint8]:
+    """Return what each token is to the outline, `[V]` uint8."""
     known = {
         **dict.fromkeys(ACTION_TOKENS, _ACTION),
         **dict.fromkeys(PERCEPTION_TOKENS, _PERCEPTION),
@@ -140,12 +176,12 @@ def propose_programs(
     *,
     threads: int | None = None,
 ) -> NDArray[np.uint8]:
-    """A changed copy of every program, or a random program in its place.
+    """Return a mutated copy of every program, or a random program in its place.
 
     Args:
-        ids: `[P, L]`: programs within the limits, padded; L is `limits.tokens`.
-        is_new: `[P]`: where a random program is wanted; what stands there is not looked at.
-        streams: `[P]`, written: what the draws of each depend on.
+        ids: `[P, L]` uint8: programs within the limits, padded; L is `limits.tokens`.
+        is_new: `[P]` bool: where a random program is wanted; what stands there is not looked at.
+        streams: `[P]` uint64, written: what the draws of each depend on.
         moves: a name of `MOVES`.
         limits: which programs may come out.
         vocabulary: the dialect.
@@ -159,18 +195,18 @@ def propose_programs(
         raise ConfigError(f"programs must be uint8 of shape [P, {limits.tokens}], got {got}")
     proposed = np.empty_like(ids)
     chosen = np.array(MOVES[moves])
-    tables = (grammar_tables(vocabulary), _classes(vocabulary), _ids_of(vocabulary))
+    dialect = Dialect(grammar_tables(vocabulary), _classes(vocabulary), _ids_of(vocabulary))
     parts = parts_for(len(ids), threads, least=256)
 
     def propose_part(part: int) -> None:
         size = limits.tokens
-        scratch = (
+        scratch = MutationScratch(
             np.empty((size, _COLUMNS), np.int32), np.empty((size + 1, _FRAME), np.int32),
             np.empty(3, np.int64), np.empty(size, np.uint8), np.empty(4, np.uint8), stack_for(size),
         )  # fmt: skip
         _propose(
-            part, parts, ids, is_new, streams, chosen, limits.depth, limits.body, *tables,
-            *scratch, proposed,
+            part, parts, ids, is_new, streams, chosen, limits.depth, limits.body, dialect, scratch,
+            proposed,
         )  # fmt: skip
 
     launch(parts, propose_part)
@@ -178,16 +214,15 @@ def propose_programs(
 
 
 @routine
-def _outline(ids, classes, nodes, frames, measures):  # noqa: C901 - one pass over all tokens
+def _outline(ids, classes, scratch):  # noqa: C901 - one pass over all tokens
     """List the parts of a program; returns how many.
 
     Args:
         ids: `[L]` uint8, a program, padded; read.
         classes: `[V]` uint8, read.
-        nodes: `[L, _COLUMNS]` int32, written.
-        frames: `[L + 1, _FRAME]` int32, scratch: the open bodies.
-        measures: `[3]` int64, written: tokens, depth, longest body.
+        scratch: the `MutationScratch`, whose `nodes` and `measures` are written.
     """
+    nodes, frames, measures = scratch.nodes, scratch.frames, scratch.measures
     count, top, asked, condition = 0, 0, 0, 0
     pending = -1  # the statement whose body opens next
     measures[_DEPTH], measures[_BODY] = 0, 0
@@ -252,7 +287,10 @@ def _outline(ids, classes, nodes, frames, measures):  # noqa: C901 - one pass ov
 
 @scalar
 def _choose_part(stream, nodes, count, wanted):
-    """A part of one kind, each equally likely; -1 if there is none."""
+    """Choose a part of one kind, each equally likely; -1 if there is none.
+
+    `stream` `[1]` uint64 is written; `nodes` `[L, _COLUMNS]` int32 has `count` parts.
+    """
     found = 0
     for node in range(count):
         found += nodes[node, _KIND] == wanted
@@ -269,7 +307,10 @@ def _choose_part(stream, nodes, count, wanted):
 
 @scalar
 def _end_of_span(stream, nodes, count, node):
-    """Where neighbours from a statement on end: each further one with probability one half."""
+    """Choose where neighbours from a statement on end: each further one is in by one half.
+
+    `stream` `[1]` uint64 is written; `nodes` `[L, _COLUMNS]` int32 has `count` parts.
+    """
     end = nodes[node, _LAST]
     for other in range(node + 1, count):
         if nodes[other, _KIND] == _STATEMENT and nodes[other, _FIRST] == end:
@@ -280,14 +321,29 @@ def _end_of_span(stream, nodes, count, node):
 
 
 @routine
-def _change(  # noqa: C901 - all moves, so that they share one expansion
-    stream, move, ids, nodes, count, tables, classes, words, depth, items, tail, inserted, out
+def _mutate(  # noqa: C901 - all moves, so that they share one expansion
+    stream, move, ids, count, dialect, depth, scratch, out
 ):
-    """Write a changed program to `out`; returns its length, or -1 if the move cannot be made.
+    """Write a mutated program to `out`.
 
     The program is `ids` without the tokens from `first` to `last`, and in their place what is on
-    the stack, expanded, then two spans of `ids` itself, then `tail`.
+    the stack, expanded, then two spans of `ids` itself, then the tail.
+
+    Args:
+        stream: `[1]` uint64, written.
+        move: a `Move`.
+        ids: `[L]` uint8, the program, padded; read.
+        count: how many parts its outline has.
+        dialect: the `Dialect`.
+        depth: the deepest nesting of statements that may come out.
+        scratch: the `MutationScratch`, which holds the outline.
+        out: `[L]` uint8, written.
+
+    Returns:
+        The program's length, or -1 if the move cannot be made.
     """
+    tables, classes, words = dialect
+    nodes, inserted, tail, items = scratch.nodes, scratch.inserted, scratch.tail, scratch.items
     height, tail_length = 0, 0
     first, last = 0, 0
     from_1, to_1, from_2, to_2 = 0, 0, 0, 0
@@ -442,7 +498,10 @@ def _change(  # noqa: C901 - all moves, so that they share one expansion
 
 @scalar
 def _append(target, at, source, first, last):
-    """Copy `source[first:last]` to `target[at:]`; returns where it ends."""
+    """Copy `source[first:last]` to `target[at:]`; returns where it ends.
+
+    `source` `[N]` and `target` `[M]` are uint8.
+    """
     for place in range(first, last):
         target[at] = source[place]
         at += 1
@@ -451,26 +510,37 @@ def _append(target, at, source, first, last):
 
 @kernel
 def _propose(
-    part, parts, ids, is_new, streams, moves, most_depth, most_body, tables, classes, words,
-    nodes, frames, measures, inserted, tail, items, proposed,
-):  # fmt: skip
-    """Fill rows `part`, `part + parts`, ... of `proposed`; see `propose_programs`."""
+    part, parts, ids, is_new, streams, moves, most_depth, most_body, dialect, scratch, proposed
+):
+    """Fill rows `part`, `part + parts`, ... of `proposed`.
+
+    Args:
+        part: the first row.
+        parts: how many threads there are.
+        ids: `[P, L]` uint8, programs, padded; read.
+        is_new: `[P]` bool: where a random program is wanted.
+        streams: `[P]` uint64, written.
+        moves: `[N]` int64: the kinds of `Move` to choose from.
+        most_depth: the deepest nesting of statements.
+        most_body: the most statements in one body.
+        dialect: the `Dialect`.
+        scratch: the `MutationScratch`.
+        proposed: `[P, L]` uint8, written.
+    """
+    tables, measures = dialect.grammar, scratch.measures
     for p in range(part, len(ids), parts):
         stream = streams[p : p + 1]
         out = proposed[p]
         is_legal, attempts = False, 0
         while not is_legal:
             if is_new[p]:
-                sample_program(stream, tables, 2 * most_depth, most_depth - 1, items, out)
+                sample_program(stream, tables, 2 * most_depth, most_depth - 1, scratch.items, out)
                 is_legal = True
             elif attempts < ATTEMPTS:
                 attempts += 1
-                count = _outline(ids[p], classes, nodes, frames, measures)
+                count = _outline(ids[p], dialect.classes, scratch)
                 move = moves[below(stream, len(moves))]
-                length = _change(
-                    stream, move, ids[p], nodes, count, tables, classes, words, most_depth,
-                    items, tail, inserted, out,
-                )  # fmt: skip
+                length = _mutate(stream, move, ids[p], count, dialect, most_depth, scratch, out)
                 is_legal = length > 0
                 for place in range(max(length, 0), len(out)):
                     out[place] = tables.padding
@@ -478,5 +548,5 @@ def _propose(
                 _append(out, 0, ids[p], 0, len(out))
                 break
             if is_legal:
-                _outline(out, classes, nodes, frames, measures)
+                _outline(out, dialect.classes, scratch)
                 is_legal = measures[_DEPTH] <= most_depth and measures[_BODY] <= most_body

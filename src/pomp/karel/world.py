@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -202,7 +203,7 @@ class WorldBatch:
             self.task, self.height, self.width, *(move(array) for array in self.arrays)
         )
 
-    @property
+    @cached_property
     def arrays(self) -> Worlds:
         """Cells, pose, memory and stream, as compiled code takes them."""
         return Worlds(self.cells, self.pose, self.memory, self.stream)
