@@ -79,7 +79,7 @@ def test_all_stages_leave_a_machine_that_can_be_evaluated(capsys, tmp_path):
         assert [json.loads(line)["update"] for line in (own / "metrics.jsonl").open()] == [2, 4]
     status, output, _ = call(capsys, "eval", folder / "UpNDown/seed1/machine", "--json")
     evaluated = json.loads((folder / "UpNDown/seed1/evaluation.json").read_text())
-    assert json.loads(output) == evaluated
+    assert json.loads(output).items() <= evaluated.items()
     assert evaluated["episodes"] == len(evaluated["returns"]) == 100
     summary = json.loads((folder / "summary.json").read_text())["tasks"]["UpNDown"]
     assert summary["published"] == {"mean": 0.76, "std": 0.02}
@@ -248,7 +248,7 @@ def test_a_killed_training_goes_on(capsys, tmp_path, modes):
         (("--set", "ppo.epochs=0"), "epochs must be a whole number"),
         (("--set", "ppo.entropi=1"), "unknown setting 'entropi'"),
         (("--set", "ppo.clip_ratio=nan"), "clip_ratio must be"),
-        (("--method", "annealing"), "a machine needs several modes"),
+        (("--method", "annealing"), "the modes are given"),
         (("--method", "pomp"), "the modes are given"),
         (("--seeds", "x"), "seeds are a number"),
         (("--learning-rates", "0"), "learning rates are numbers"),
@@ -267,8 +267,12 @@ def test_bad_input_is_told_in_one_line_and_leaves_nothing(capsys, tmp_path, mode
 def test_programs_that_do_not_parse_and_files_that_are_none_are_refused(capsys, tmp_path):
     wrong = tmp_path / "wrong.txt"
     wrong.write_text("DEF run m( jump m)\n")
-    for path, message in ((wrong, "jump"), (tmp_path / "no", "cannot be read")):
-        status, _, errors = call(capsys, *arguments(tmp_path / "run", "--modes", path))
+    for more, message in (
+        (("--modes", wrong), "jump"),
+        (("--modes", tmp_path / "no"), "cannot be read"),
+        (("--method", "annealing"), "a machine needs several modes"),
+    ):
+        status, _, errors = call(capsys, *arguments(tmp_path / "run", *more))
         assert status == 2
         assert message in errors
 
@@ -282,7 +286,7 @@ def test_another_config_is_not_resumed(capsys, tmp_path, modes):
     other = arguments(folder, "--modes", modes, "--set", "ppo.entropy=0.1", "--resume")
     status, _, errors = call(capsys, *other)
     assert status == 2
-    assert "machine.ppo.entropy (0.01 before, 0.1 now)" in errors
+    assert "learning.ppo.entropy (0.01 before, 0.1 now)" in errors
     assert files_of(folder) == before
 
 
