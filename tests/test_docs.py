@@ -5,16 +5,28 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import pomp
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "pomp"
 README = (ROOT / "README.md").read_text()
+ARCHITECTURE = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+TREE = ARCHITECTURE.split("src/pomp/\n")[1].split("```")[0]
+PACKAGES = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+LAYERS = re.search(r"layers = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), re.DOTALL)
 
 
-def test_the_python_of_the_readme_runs():
+def entry_of(package):
+    """What the architecture's tree says about a package: its line, and those indented below it."""
+    return re.search(rf"^  {package}/ .*\n(?:   .*\n)*", TREE, re.MULTILINE)[0]
+
+
+def test_the_python_of_the_readme_runs(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     printed = [
-        subprocess.run([sys.executable, "-c", block], capture_output=True, check=True)
+        subprocess.run([sys.executable, "-c", block], capture_output=True, check=True, cwd=tmp_path)
         .stdout.decode()
         .strip()
         for block in blocks
@@ -37,11 +49,35 @@ def test_an_unknown_public_name_is_an_attribute_error():
     assert set(dir(pomp)) == set(pomp.__all__)
 
 
-def test_the_architecture_names_every_module():
-    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
-    for folder in ("dsl", "karel", "tasks", "embedding", "search", "machine"):
-        for path in (ROOT / "src" / "pomp" / folder).glob("*.py"):
-            assert path.name in text or path.name == "__init__.py", path
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_architecture_names_every_module(package):
+    named = set(re.findall(r"\w+", entry_of(package)))
+    modules = {path.stem for path in (PACKAGE / package).glob("*.py")} - {"__init__"}
+    assert modules <= named, modules - named
+
+
+def test_the_architecture_names_no_module_that_is_gone():
+    for package in PACKAGES:
+        # Below a package each line begins with modules or folders, then two blanks or an end.
+        for names in re.findall(r"^    (\w[\w, /]*?)(?:  |: |$)", entry_of(package), re.MULTILINE):
+            for name in filter(None, re.split(r"[ ,]+", names)):
+                path = PACKAGE / package / name.rstrip("/")
+                assert path.is_dir() or path.with_suffix(".py").is_file(), path
+
+
+def test_the_architecture_lists_packages_from_the_lowest_layer_to_the_highest():
+    listed = re.findall(r"^  (\w+)/", TREE, re.MULTILINE)
+    layers = [re.findall(r"\w+", layer) for layer in re.findall(r'"(.*?)"', LAYERS[1])]
+    heights = {package: -number for number, layer in enumerate(layers) for package in layer}
+    assert set(listed) == set(heights)
+    assert listed == sorted(listed, key=heights.__getitem__)
+
+
+@pytest.mark.parametrize("page", [README, ARCHITECTURE], ids=["README", "ARCHITECTURE"])
+def test_files_that_a_document_names_exist(page):
+    folders = "|".join((*PACKAGES, "docs", "examples", "tests", "tools"))
+    for name in re.findall(rf"`((?:{folders})/[\w/]+\.\w+)`", page):
+        assert (ROOT / name).exists() or (PACKAGE / name).exists(), name
 
 
 def test_importing_the_package_is_instant_because_nothing_heavy_comes_with_it():
