@@ -127,18 +127,18 @@ def make_plan(
         "learning": learning,
         "learning_rates": rates or (learning.ppo.learning_rate,),
     }
+    name = method or (TEXT_MODES if preset == "best" else "pomp")
+    if name not in (TEXT, TEXT_MODES, *SEVERAL):
+        if name not in METHODS:
+            raise UnknownNameError("method", name, (TEXT, TEXT_MODES, *SEVERAL, *BASELINES))
+        raise ConfigError(f"a machine needs several modes; {name} finds one (try {SEVERAL[0]})")
     if modes is not None:
         if of_search or method:
             raise ConfigError("the modes are given: there is no search whose settings could change")
         return _plan_given(base, modes)
-    name = method or (TEXT_MODES if preset == "best" else "pomp")
     if name in (TEXT, TEXT_MODES):
         evolution = _plan_evolution(settings, seeds, of_search)
         return TrainPlan(**base, evolution=evolution, has_network=name != TEXT)
-    if name not in SEVERAL:
-        if name not in METHODS:
-            raise UnknownNameError("method", name, (TEXT, TEXT_MODES, *SEVERAL, *BASELINES))
-        raise ConfigError(f"a machine needs several modes; {name} finds one (try {SEVERAL[0]})")
     searches = tuple(configure(name, preset, one, of_search) for one in settings)
     return TrainPlan(**base, searches=searches)
 
