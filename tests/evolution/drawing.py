@@ -10,9 +10,9 @@ from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.genome import (
     Machines,
-    change_rules,
     first_machines,
     limits_of,
+    mutate_rules,
 )
 
 COMPASS = EvolveConfig(sensors="compass", chains=24, tokens=40)
@@ -32,7 +32,7 @@ def random_machines(count: int, modes: int, seed: int, config: EvolveConfig = CO
         machines = machines.grown(programs(mode))
     rules = branch(streams, 99)
     for _ in range(30):
-        change_rules(
+        mutate_rules(
             draw, config.sensors == "compass", rules, machines.literals, machines.targets,
             machines.defaults, machines.start,
         )  # fmt: skip

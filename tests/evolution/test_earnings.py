@@ -147,14 +147,16 @@ def test_nothing_good_enough_is_given_up(name: str, fragility: float) -> None:
     assert (missed.scores < full.scores + 1e-9).all()
 
 
-def test_less_hope_gives_up_earlier() -> None:
+def test_less_optimism_gives_up_earlier() -> None:
     setting = find_task("UpNDown").configure()
     machines, worlds = random_machines(32, 2, seed=2), draw_starts(setting, 8, 0)
     full = play_machines(setting, machines, worlds, COMPASS)
     least = full.scores + 0.2
     found = [
-        play_machines(setting, machines, worlds, COMPASS, parents_of(full, least, hopes=hopes))
-        for hopes in (np.ones_like(full.earned), full.earned + 0.3)
+        play_machines(
+            setting, machines, worlds, COMPASS, parents_of(full, least, optimistic=optimistic)
+        )
+        for optimistic in (np.ones_like(full.earned), full.earned + 0.3)
     ]
     assert found[1].played.sum() < found[0].played.sum()
 

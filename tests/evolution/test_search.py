@@ -161,10 +161,10 @@ import sys
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.search import Evolution
 from pomp.machine.evaluation import evaluate
-from pomp.machine.zoo import find_machine
-evaluate(find_machine("zoo:Farmer/text"), episodes=2)
+from pomp.machine.zoo import load_machine
+evaluate(load_machine("zoo:Farmer/text"), episodes=2)
 config = EvolveConfig(chains=2, steps=2)
-Evolution(find_machine("zoo:Farmer/text").configure(), 0, config).advance(lambda: False)
+Evolution(load_machine("zoo:Farmer/text").configure(), 0, config).advance(lambda: False)
 print("torch" in sys.modules)
 """
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -106,7 +106,7 @@ def run_machines(part, parts, machines, terms, expected, constants, worlds, earn
     """What machines earn on the same worlds, unless the first of them tell enough.
 
     Machines `part`, `part + parts`, ... are played, each in its own order of the worlds. One that
-    falls short of the sum it needs, if the worlds to come are worth what one hopes, is given up.
+    falls short of the sum it needs, if the worlds to come pay what is expected, is given up.
     One that earns in the first worlds what is known of another is taken to earn it everywhere.
 
     Args:
@@ -120,23 +120,23 @@ def run_machines(part, parts, machines, terms, expected, constants, worlds, earn
         earnings: the `Earnings`, written.
         scratch: the `Lane` that the programs run in.
     """
-    hopes, known = expected.hopes, expected.known
+    optimistic, known = expected.optimistic, expected.known
     for index in range(part, len(machines.start), parts):
-        rest = hopes[index].sum() - expected.needs[index]  # how far it may fall short of its hopes
+        rest = optimistic[index].sum() - expected.needs[index]  # how far it may fall short of that
         count, is_same = 0, True
         while count < len(worlds.pose) and rest >= 0:
             world = expected.orders[index, count]
-            hope = hopes[index, world]
+            most = optimistic[index, world]
             if is_same and count >= expected.trust:
                 found = known[index, world]
             else:
                 found = play_machine(
-                    step, world, machine_at(machines, index), terms, hope - rest, constants,
+                    step, world, machine_at(machines, index), terms, most - rest, constants,
                     worlds, scratch, earnings.tallies[index],
                 )  # fmt: skip
                 is_same = is_same and found == known[index, world]
             earnings.earned[index, world] = found
-            rest += found - hope
+            rest += found - most
             count += 1
         earnings.played[index] = count
 

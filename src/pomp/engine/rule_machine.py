@@ -90,14 +90,14 @@ class Expectations(NamedTuple):
     Attributes:
         needs: `[C]` float64: the least sum over all worlds that is of interest.
         known: `[C, B]` float64: what another machine, the parent, earned.
-        hopes: `[C, B]` float64: what a world is taken to be worth until it is played.
+        optimistic: `[C, B]` float64: what a world is expected to pay until it is played.
         orders: `[C, B]` int64: the worlds as they are played.
         trust: a machine that earns what is known in so many worlds is taken to do so in all.
     """
 
     needs: Any
     known: Any
-    hopes: Any
+    optimistic: Any
     orders: Any
     trust: Any
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pomp.core.streams import branch
 from pomp.dsl.mutation import propose_programs
 from pomp.evolution.config import EvolveConfig
-from pomp.evolution.genome import Machines, change_rules, limits_of, reflect
+from pomp.evolution.genome import Machines, limits_of, mutate_rules, reflect
 from pomp.evolution.play import Parents, Scores, play_machines
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
@@ -186,7 +186,7 @@ class Annealing:
         new.programs[rows, which] = np.where(is_program[:, None], proposed, programs)
         is_rule = ~is_program | (kinds < np.uint64(_BOTH))
         has_compass = self.config.sensors == "compass"
-        change_rules(
+        mutate_rules(
             is_rule, has_compass, self._rule_streams,
             new.literals, new.targets, new.defaults, new.start,
         )  # fmt: skip

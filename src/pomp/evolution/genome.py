@@ -1,4 +1,14 @@
-"""Machines by rules as arrays, many at once, and how they are changed. Compiled."""
+"""Machines by rules as arrays, many at once, and how they are mutated. Compiled.
+
+A machine has K modes. Each mode has a program and a list of at most R rules. A rule has one or two
+conditions and leads to a mode or to the stop if all its conditions hold; the first such rule of the
+mode that just ran decides, and where none holds, the mode's default does. The number K as a target
+means stop. A condition is a *literal*: twice the number of a sensor (the perceptions, then the
+compass, then idleness), plus 1 if it is negated.
+
+Arrays of C machines, those of `Machines`: `programs` `[C, K, L]` uint8; `literals` `[C, K, R, 2]`
+int8; `targets` `[C, K, R]` int8; `defaults` `[C, K]` int8; `start` `[C]` int8.
+"""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -16,10 +26,10 @@ from pomp.engine.rule_machine import IDLE, PERCEPTIONS, SENSORS
 from pomp.evolution.config import EvolveConfig
 from pomp.karel.dynamics import Compass
 
-RULES = 4  # of a mode, besides its default
+RULES = 4  # of a mode at most, besides its default: R
 
-# Changes of rules: the first six of a mode's list.
-_ADD, _REMOVE, _LITERAL, _NARROW, _SWAP, _TARGET, _DEFAULT, _START, _MOVES = range(9)
+# Mutations of rules; the first six are of a mode's list.
+_ADD, _REMOVE, _LITERAL, _NARROW, _SWAP, _TARGET, _DEFAULT, _START, _MUTATIONS = range(9)
 
 
 @dataclass
@@ -27,11 +37,12 @@ class Machines:
     """C machines of K modes.
 
     Attributes:
-        programs: `[C, K, L]` uint8, token ids.
-        literals: `[C, K, R, 2]` int8, the conditions of each rule; -1: none.
-        targets: `[C, K, R]` int8, where a rule leads, K: stop; -1: there is no such rule.
-        defaults: `[C, K]` int8.
-        start: `[C]` int8.
+        programs: `[C, K, L]` uint8, the token ids of each mode's program, padded.
+        literals: `[C, K, R, 2]` int8, the conditions of each rule; -1: there is no second one.
+        targets: `[C, K, R]` int8, where each rule leads, K: stop; -1: there is no such rule, nor
+            any after it.
+        defaults: `[C, K]` int8, where each mode leads if none of its rules holds, K: stop.
+        start: `[C]` int8, the mode that a machine begins with.
     """
 
     programs: NDArray[np.uint8]
@@ -45,42 +56,51 @@ class Machines:
 
     @property
     def modes(self) -> int:
-        """K."""
+        """The number of modes, K."""
         return self.defaults.shape[1]
 
     def named(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name."""
+        """Return the arrays by name; their first axis is `[C]`."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     @classmethod
     def from_named(cls, arrays: dict[str, NDArray[Any]], prefix: str = "") -> "Machines":
-        """From arrays by name."""
+        """Make machines from arrays by name.
+
+        Args:
+            arrays: those of `named`, `[C, ...]`, and perhaps others.
+            prefix: what stands before the names.
+        """
         return cls(*(arrays[prefix + entry.name] for entry in fields(cls)))
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """All of them, in order."""
+        """All arrays in the order of the fields, `[C, ...]` each."""
         return tuple(getattr(self, entry.name) for entry in fields(self))
 
     def copy(self) -> "Machines":
-        """A copy."""
+        """Return a copy of all machines."""
         return Machines(*(array.copy() for array in self.arrays))
 
     def repeat(self, count: int) -> "Machines":
-        """The same machines several times over."""
+        """Return every machine `count` times, one copy behind the other."""
         return Machines(*(np.repeat(array, count, axis=0) for array in self.arrays))
 
     def take(self, rows: Any) -> "Machines":
-        """Some of them, copied."""
+        """Return a copy of some machines; `rows` is any NumPy index of the first axis."""
         return Machines(*(array[rows] for array in self.arrays))
 
     def put(self, rows: Any, others: "Machines") -> None:
-        """Replace some of them."""
+        """Replace some machines, which `rows` chooses, by others."""
         for mine, theirs in zip(self.arrays, others.arrays, strict=True):
             mine[rows] = theirs
 
     def grown(self, programs: NDArray[np.uint8]) -> "Machines":
-        """One mode more each, `programs` `[C, L]`: nothing leads to it, it leads to the first."""
+        """Return machines with one mode more: nothing leads to it, and it leads to the first mode.
+
+        Args:
+            programs: `[C, L]` uint8, the programs of the new modes.
+        """
         count, modes = len(self), self.modes
         targets, defaults = self.targets.copy(), self.defaults.copy()
         targets[targets == modes] = modes + 1  # stop
@@ -94,7 +114,10 @@ class Machines:
         )
 
     def split(self, source: int) -> "Machines":
-        """One mode more each, the twin of another: where that led to itself, they take turns."""
+        """Return machines with one mode more, the twin of mode `source`.
+
+        Where that mode led to itself, the twins take turns; so the machines do what they did.
+        """
         twins = self.grown(self.programs[:, source])
         new = self.modes
         twins.literals[:, new] = twins.literals[:, source]
@@ -107,7 +130,10 @@ class Machines:
 
 
 def divide(machines: Machines, source: int) -> Machines:
-    """One mode more each: it has what follows a mode's first statements, and comes after it.
+    """Return machines with one mode more, which takes over the end of another's program.
+
+    Mode `source` keeps its first statements and always leads to the new mode, which has the other
+    statements and the rules.
 
     Rows divide it at different places; a mode of one statement gets a twin instead.
     """
@@ -127,7 +153,12 @@ def divide(machines: Machines, source: int) -> Machines:
 
 
 def mirror(machines: Machines, chosen: NDArray[np.bool_]) -> None:
-    """Exchange left and right in the last mode of the chosen machines and in its rules."""
+    """Exchange left and right in the last mode of some machines and in its rules, in place.
+
+    Args:
+        machines: C machines, written.
+        chosen: `[C]` bool, which of them.
+    """
     programs, literals = machines.programs[chosen, -1], machines.literals[chosen, -1]
     machines.programs[chosen, -1] = _OTHER_TOKENS[programs]
     machines.literals[chosen, -1] = _OTHER_LITERALS[literals]
@@ -148,7 +179,11 @@ _OTHER_LITERALS = np.array(
 
 
 def reflect(machines: Machines) -> None:
-    """Make the second half of the modes mirror images of the first, which lead to images."""
+    """Make the second half of the modes mirror images of the first, in place.
+
+    Left and right are exchanged in an image's program and rules, and where a mode leads to a mode,
+    its image leads to that one's image.
+    """
     modes = machines.modes
     half = modes // 2
     other = np.array([*range(half, modes), *range(half), modes, -1], np.int8)
@@ -159,7 +194,10 @@ def reflect(machines: Machines) -> None:
 
 
 def with_images(machines: Machines) -> Machines:
-    """Twice as many modes: what led back to the first mode leads to its mirror image."""
+    """Return machines with a mirror image of every mode.
+
+    What led back to the first mode leads to its image, so that both halves take turns.
+    """
     doubled, half = machines, machines.modes
     for mode in range(half):
         doubled = doubled.grown(machines.programs[:, mode])
@@ -171,7 +209,11 @@ def with_images(machines: Machines) -> Machines:
 
 
 def first_machines(programs: NDArray[np.uint8]) -> Machines:
-    """Machines of one mode that is repeated until it is idle; `programs` `[C, L]`."""
+    """Return machines of one mode that is repeated until it is idle.
+
+    Args:
+        programs: `[C, L]` uint8, the programs of the modes.
+    """
     count = len(programs)
     literals = np.full((count, 1, RULES, 2), -1, np.int8)
     targets = np.full((count, 1, RULES), -1, np.int8)
@@ -182,7 +224,7 @@ def first_machines(programs: NDArray[np.uint8]) -> Machines:
 
 
 def walkers(config: EvolveConfig) -> Machines:
-    """Machines that walk to the nearest marker: the same one, as often as there are chains."""
+    """Return machines that walk to the nearest marker, all alike, one for each chain."""
     turns = {Compass.AHEAD: 0, Compass.LEFT: 1, Compass.RIGHT: 2, Compass.BEHIND: 1}
     programs = np.full((3, config.tokens), LEAPS.pad, np.uint8)
     for row, action in zip(programs, ("move", "turnLeft", "turnRight"), strict=True):
@@ -197,13 +239,18 @@ def walkers(config: EvolveConfig) -> Machines:
 
 
 def limits_of(config: EvolveConfig) -> Limits:
-    """Which programs a machine may have."""
+    """Return which programs a machine may have."""
     return Limits(tokens=config.tokens, depth=5, body=6)
 
 
 @scalar
 def _some_literal(stream, has_compass):
-    """A random condition."""
+    """Draw a random literal.
+
+    Args:
+        stream: `[1]` uint64, written.
+        has_compass: whether it may ask for directions.
+    """
     sensors = SENSORS if has_compass else PERCEPTIONS + 1
     sensor = below(stream, sensors)
     if not has_compass and sensor == PERCEPTIONS:
@@ -213,32 +260,50 @@ def _some_literal(stream, has_compass):
 
 @scalar
 def _copy_rule(literals, targets, source, target):
+    """Copy one rule of a mode's list over another.
+
+    Args:
+        literals: `[R, 2]` int8, written.
+        targets: `[R]` int8, written.
+        source: the place of the rule.
+        target: where it goes.
+    """
     targets[target] = targets[source]
     literals[target, 0] = literals[source, 0]
     literals[target, 1] = literals[source, 1]
 
 
 @scalar
-def _edit_list(stream, move, count, modes, has_compass, literals, targets):
-    """Make one of the first moves in the list of a mode, which has `count` rules."""
-    place = below(stream, count + (move == _ADD))
-    if move == _ADD:
+def _edit_list(stream, mutation, count, modes, has_compass, literals, targets):
+    """Make one mutation in the list of rules of one mode, in place.
+
+    Args:
+        stream: `[1]` uint64, written.
+        mutation: which, one of the first six.
+        count: how many rules the list has.
+        modes: K.
+        has_compass: whether rules may ask for directions.
+        literals: `[R, 2]` int8, written.
+        targets: `[R]` int8, written.
+    """
+    place = below(stream, count + (mutation == _ADD))
+    if mutation == _ADD:
         for rule in range(count, place, -1):
             _copy_rule(literals, targets, rule - 1, rule)
         targets[place] = below(stream, modes + 1)
         literals[place, 0] = _some_literal(stream, has_compass)
         literals[place, 1] = -1
-    elif move == _REMOVE:
+    elif mutation == _REMOVE:
         for rule in range(place, count - 1):
             _copy_rule(literals, targets, rule + 1, rule)
         targets[count - 1] = -1
-    elif move == _LITERAL:
+    elif mutation == _LITERAL:
         which = below(stream, 2) if literals[place, 1] >= 0 else 0
         literals[place, which] = _some_literal(stream, has_compass)
-    elif move == _NARROW:
+    elif mutation == _NARROW:
         is_narrow = literals[place, 1] >= 0
         literals[place, 1] = -1 if is_narrow else _some_literal(stream, has_compass)
-    elif move == _SWAP:
+    elif mutation == _SWAP:
         other = below(stream, count)
         kept = targets[place]
         targets[place] = targets[other]
@@ -248,17 +313,17 @@ def _edit_list(stream, move, count, modes, has_compass, literals, targets):
 
 
 @kernel
-def change_rules(chosen, has_compass, streams, literals, targets, defaults, start):
-    """Change one rule, default or start of every chosen machine, in place.
+def mutate_rules(chosen, has_compass, streams, literals, targets, defaults, start):
+    """Mutate one rule, default or start of every chosen machine, in place.
 
     Args:
         chosen: `[C]` bool.
         has_compass: whether rules may ask for directions.
         streams: `[C]` uint64, written.
-        literals: see `Machines`, as for what follows.
-        targets: see `literals`.
-        defaults: see `literals`.
-        start: see `literals`.
+        literals: `[C, K, R, 2]` int8, written.
+        targets: `[C, K, R]` int8, written.
+        defaults: `[C, K]` int8, written.
+        start: `[C]` int8, written.
     """
     modes, most = defaults.shape[1], targets.shape[2]
     for machine in range(len(start)):
@@ -269,17 +334,17 @@ def change_rules(chosen, has_compass, streams, literals, targets, defaults, star
         count = 0
         while count < most and targets[machine, mode, count] >= 0:
             count += 1
-        move = below(stream, _MOVES)
-        if move == _DEFAULT:
+        mutation = below(stream, _MUTATIONS)
+        if mutation == _DEFAULT:
             defaults[machine, mode] = below(stream, modes + 1)
-        elif move == _START:
+        elif mutation == _START:
             start[machine] = below(stream, modes)
         else:
             if count == 0:
-                move = _ADD
-            elif move == _ADD and count == most:
-                move = _LITERAL
+                mutation = _ADD
+            elif mutation == _ADD and count == most:
+                mutation = _LITERAL
             _edit_list(
-                stream, move, count, modes, has_compass,
+                stream, mutation, count, modes, has_compass,
                 literals[machine, mode], targets[machine, mode],
             )  # fmt: skip

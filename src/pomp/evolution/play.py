@@ -1,4 +1,4 @@
-"""What machines earn: many of them on the same worlds, on the CPU or where the worlds are."""
+"""Play many machines on the same worlds, on the CPU or where the worlds are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,27 +31,30 @@ MOST_STEPS = EpisodeConfig().most_steps
 
 @dataclass(frozen=True)
 class Parents:
-    """What is known of the machines that others are changes of, to tell early what these earn.
+    """What is known of the parents of C mutated machines, to judge these early.
 
     Attributes:
-        thresholds: `[C]`, the least means that are of interest.
-        earned: `[C, B]`, what the parents earned.
-        hopes: `[C, B]`, what a world is taken to be worth until it is played.
-        orders: `[C, B]` int64, the worlds as they are played.
-        trust: a machine that earns as much as its parent in so many worlds does so in all.
+        thresholds: `[C]` float64, the least means that would be accepted. A machine is given up
+            as soon as it cannot reach its threshold by what is expected.
+        earned: `[C, B]` float64, what the parents earned.
+        optimistic: `[C, B]` float64, what a machine is expected to earn in worlds where it has not
+            played yet.
+        orders: `[C, B]` int64, the order in which each machine plays the worlds.
+        trust: a machine that earns what its parent earned, to the bit, in the first so many worlds
+            of its order is trusted to do so in all, and not played any more.
     """
 
     thresholds: NDArray[np.float64]
     earned: NDArray[np.float64]
-    hopes: NDArray[np.float64]
+    optimistic: NDArray[np.float64]
     orders: NDArray[np.int64]
     trust: int
 
     @classmethod
     def unknown(cls, machines: int, worlds: int) -> "Parents":
-        """Nothing is known: all machines are played in all worlds."""
+        """Return what makes `play_machines` play all machines in all worlds: nothing is known."""
         shape = machines, worlds
-        orders = np.tile(np.arange(worlds), (machines, 1))  # laid out as others: compiled once
+        orders = np.tile(np.arange(worlds), (machines, 1))  # contiguous: compiled once
         return cls(np.full(machines, -np.inf), np.zeros(shape), np.zeros(shape), orders, worlds)
 
 
@@ -60,9 +63,9 @@ class Scores:
     """What C machines earn in B worlds.
 
     Attributes:
-        earned: `[C, B]`, in each world that was played.
-        played: `[C]`, how many these are; less than B if a machine was given up.
-        tallies: `[C, 3]`.
+        earned: `[C, B]` float64, in each world that was played.
+        played: `[C]` int32, how many worlds these are; less than B if a machine was given up.
+        tallies: `[C, 3]` int64, episodes that were stuck, programs run and actions taken.
     """
 
     earned: NDArray[np.float64]
@@ -71,24 +74,24 @@ class Scores:
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        """The means; -inf if a machine was given up."""
+        """The mean over the worlds, `[C]` float64; -inf if a machine was given up."""
         worlds = self.earned.shape[1]
         sums = np.cumsum(self.earned, axis=1)[:, -1]  # one by one, so the same on every device
         return np.where(self.played == worlds, sums / worlds, -np.inf)
 
     @property
     def stuck(self) -> NDArray[np.int64]:
-        """Worlds in which they were stuck."""
+        """In how many worlds each machine was stuck, `[C]` int64."""
         return self.tallies[:, STUCKS]
 
     @property
     def programs(self) -> NDArray[np.int64]:
-        """Programs they ran."""
+        """How many programs each machine ran, `[C]` int64."""
         return self.tallies[:, PROGRAMS]
 
     @property
     def actions(self) -> NDArray[np.int64]:
-        """Actions these took."""
+        """How many actions these took, `[C]` int64."""
         return self.tallies[:, ACTED]
 
 
@@ -111,13 +114,14 @@ def play_machines(
 
     Args:
         setting: the task.
-        machines: C of them.
-        worlds: where they play; on the GPU if these are there.
-        config: what counts, and when a machine is stuck.
-        parents: of the machines; None: all are played in all worlds, as they are on the GPU.
+        machines: C machines.
+        worlds: B worlds; machines are played on the GPU if these are there.
+        config: what is taken off a score, and when a machine is stuck.
+        parents: what is known of the machines' parents; None, and on the GPU: all machines are
+            played in all worlds.
         budgets: calls that a program may spend.
-        to_the_end: a stuck machine goes on nevertheless, as it will when it is used.
-        threads: None: one per core.
+        to_the_end: let a stuck machine go on, as it will when it is used.
+        threads: at most so many; None: one per core.
     """
     code = compile_ids(machines.programs.reshape(-1, machines.programs.shape[2]))
     limits = np.array([INTERRUPTED, *sorted(budgets)], np.int64)
@@ -129,7 +133,7 @@ def play_machines(
         return _play_on_gpu(setting, code, machines, worlds, terms)
     known = parents or Parents.unknown(len(machines), len(worlds))
     needs = known.thresholds * len(worlds)
-    expected = Expectations(needs, known.earned, known.hopes, known.orders, known.trust)
+    expected = Expectations(needs, known.earned, known.optimistic, known.orders, known.trust)
     return _play_on_cpu(setting, code, machines, worlds, terms, expected, threads)
 
 
@@ -137,6 +141,7 @@ def _play_on_cpu(
     setting: Setting, code: Code, machines: Machines, worlds: WorldBatch, terms: FitnessTerms,
     expected: Expectations, threads: int | None,
 ) -> Scores:  # fmt: skip
+    """Play on the CPU, machines spread over threads."""
     count = len(machines)
     earned, tallies = np.zeros((count, len(worlds))), np.zeros((count, 3), np.int64)
     earnings = Earnings(earned, np.zeros(count, np.int32), tallies)
@@ -158,7 +163,7 @@ def _play_on_cpu(
 def _play_on_gpu(
     setting: Setting, code: Code, machines: Machines, worlds: WorldBatch, terms: FitnessTerms
 ) -> Scores:
-    """A thread for each machine and world; none is given up."""
+    """Play on the GPU, a thread for each machine and world; no machine is given up."""
     shape = len(machines), len(worlds)
     earned, tallies = to_device(np.zeros(shape)), to_device(np.zeros((*shape, 3), np.int64))
     played = RuleMachines(*map(to_device, (code.instructions, *machines.arrays[1:])))
