@@ -17,9 +17,15 @@ from processes import PATIENCE
 RUN = [sys.executable, "-m", "pomp", "run", "Seeder", "DEF run m( putMarker m)", "--json"]
 
 
-def run(cache, **environment):
+START = [
+    *(sys.executable, "-c"),
+    "import pomp; print(pomp.draw_starts(pomp.find_task('Seeder').configure(), 2, 0).cells.sum())",
+]  # compiles one small kernel
+
+
+def run(cache, command=RUN, **environment):
     return subprocess.run(
-        RUN,
+        command,
         capture_output=True,
         env={**os.environ, "POMP_CACHE_DIR": str(cache), **environment},
         timeout=PATIENCE,
@@ -69,26 +75,28 @@ def test_a_damaged_kernel_source_is_written_again(warm):
     assert run(cache).stdout == first.stdout
 
 
-def test_a_cache_that_cannot_be_written_is_survived(tmp_path, warm):
+def test_a_cache_that_cannot_be_written_is_survived(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("a file, not a folder")
-    result = run(blocked)
-    assert result.stdout == warm[1].stdout
+    result = run(blocked, START)
+    assert int(result.stdout) > 0
     assert b"cannot keep compiled code" in result.stderr
 
 
-def test_processes_that_compile_at_once_agree(tmp_path, warm):
+def test_processes_that_compile_at_once_agree(tmp_path):
     environment = {**os.environ, "POMP_CACHE_DIR": str(tmp_path)}
     running = [
-        subprocess.Popen(RUN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+        subprocess.Popen(START, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
         for _ in range(3)
     ]
+    printed = set()
     for process in running:
         output, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, errors.decode()
-        assert output == warm[1].stdout
-    run(tmp_path)  # checksums written in between may belong to another process's files
-    assert b"compiling" not in run(tmp_path).stderr
+        printed.add(output)
+    assert len(printed) == 1
+    run(tmp_path, START)  # checksums written in between may belong to another process's files
+    assert b"compiling" not in run(tmp_path, START).stderr
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pomp.cli.main import main
 from pomp.core.errors import ConfigError, DataFileError, OutputError
 from pomp.core.storage import read_arrays
 from pomp.embedding.config import DatasetConfig, ModelConfig, ReinforceConfig, TrainingConfig
@@ -232,31 +233,33 @@ def test_the_learning_rate_falls_in_steps_or_like_a_cosine(tmp_path, dataset):
 # As a command: signals, and a limit on the size of files.
 
 
-def train(folder, *flags, more=(), **options):
-    return run_pomp(*command(folder, *flags), *more, **options)
-
-
 def command(folder, *flags):
-    return ["embedding", "train", "--out", folder, *flags, *ARGUMENTS]
+    return ["embedding", "train", "--out", str(folder), *flags, *ARGUMENTS]
 
 
-def test_ctrl_c_and_kill_lose_nothing(tmp_path, straight):
+def call(capsys, *arguments):
+    with pytest.raises(SystemExit) as caught:
+        main(list(arguments))
+    return caught.value.code, *capsys.readouterr()
+
+
+def test_ctrl_c_and_kill_lose_nothing(tmp_path, capsys, straight):
     folder = tmp_path / "run"
+    resumed = command(folder, "--resume")
     status, output, errors = run_until((STATE_FILE, 1), signal.SIGINT, *command(folder))
     assert status == 130, errors
     assert "--resume" in output
-    resumed = command(folder, "--resume")
     status, _, errors = run_until((STATE_FILE, 1), signal.SIGKILL, *resumed)
     assert status == -signal.SIGKILL, errors
-    status, _, errors = train(folder, "--resume")
+    status, _, errors = call(capsys, *resumed)
     assert status == 0, errors
     assert_equal(weights_of(folder), weights_of(straight))
     card = EmbeddingRun(CONFIG, CONFIG_DATA, folder).card()
     assert set(card["test"]) >= {"program_accuracy", "demo_accuracy", "smoothness"}
-    status, output, _ = train(folder, "--resume")
+    status, output, _ = call(capsys, *resumed)
     assert status == 0
     assert "was finished before" in output
-    status, _, errors = train(folder, "--resume", more=["--training.seed", "7"])
+    status, _, errors = call(capsys, *resumed, "--training.seed", "7")
     assert status == 2
     assert "training.seed (0 before, 7 now)" in errors
 
@@ -266,15 +269,16 @@ def test_a_file_too_large_for_the_disk_is_told_in_the_last_line(tmp_path):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
-    status, _, errors = train(tmp_path / "run", preexec_fn=limit)
+    status, _, errors = run_pomp(*command(tmp_path / "run"), preexec_fn=limit)
     assert status == 2, errors
     assert errors.splitlines()[-1].startswith("pomp: cannot write")
     assert "Traceback" not in errors
 
 
-def test_tensorboard_gets_the_metrics(tmp_path):
+def test_tensorboard_gets_the_metrics(tmp_path, capsys):
     pytest.importorskip("tensorboard")
-    status, output, errors = train(tmp_path / "run", "--tensorboard", "--json")
+    arguments = command(tmp_path / "run", "--tensorboard", "--json")
+    status, output, errors = call(capsys, *arguments)
     assert status == 0, errors
     assert json.loads(output)["recipe"]["epochs"] == 2
     assert list((tmp_path / "run" / "tensorboard").glob("events*"))

@@ -88,12 +88,13 @@ def test_a_search_cut_anywhere_ends_with_the_same_bytes(method, tmp_path, embedd
 
 def test_every_method_in_one_batch_finds_what_it_finds_alone(embedding):
     def jobs():
-        return [job_of(method, task) for method in METHODS for task in ("Seesaw", "Farmer")]
+        methods = [name for name in METHODS if name != "leaps-grid"]  # 216 runs of leaps
+        return [job_of(method, task) for method in methods for task in ("Seesaw", "Farmer")]
 
     together = Batch(jobs(), embedding)
     while not together.is_finished:
         together.step()
-    for number in (0, 3, 5, 12, 17, 20, 23):
+    for number in (0, 3, 5, 12, 15, 18, 21):
         alone = Batch([jobs()[number]], embedding)
         while not alone.is_finished:
             alone.step()
@@ -123,7 +124,7 @@ def test_a_grid_runs_all_its_settings_and_keeps_the_best(embedding):
 def test_a_killed_search_goes_on_to_the_same_modes(tmp_path, capsys):
     """SIGKILL before the first step, SIGINT and SIGKILL in the middle; then to the end."""
     arguments = ["search", "Seesaw", "--method", "pomp", "--modes", "2", "--seeds", "0,2"]
-    for change in ("mode.runs=3", "proposer.iterations=40", "proposer.population=16"):
+    for change in ("mode.runs=3", "proposer.iterations=16", "proposer.population=8"):
         arguments += ["--set", change]
     whole, cut = ([*arguments, "--out", str(tmp_path / name)] for name in ("whole", "cut"))
     state, resumed = tmp_path / "cut" / STATE_FILE, [*cut, "--resume"]
