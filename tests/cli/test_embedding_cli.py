@@ -127,7 +127,7 @@ def test_an_interpolation_is_printed(capsys):
         {"epochs": 1.5},
         {"seed": -1},
         {"reinforce": {"decay_updates": 0}},
-        {"reinforce": {"clip": -1.0}},
+        {"reinforce": {"gradient_norm": -1.0}},
         {"reinforce": {"batch": 10, "minibatches": 3}},
         {"model": {"width": 10_000_000}},
         {"model": {"vocabulary": "klingon"}},

@@ -13,7 +13,7 @@ from pomp.core.errors import ConfigError, DataFileError, ProgramSyntaxError, Unk
 from pomp.core.storage import read_arrays, write_arrays
 from pomp.embedding.config import HPRL_MODEL, DatasetConfig, ModelConfig
 from pomp.embedding.dataset import draw_fresh
-from pomp.embedding.decoder import squash
+from pomp.embedding.decoder_step import squash
 from pomp.embedding.evaluate import compare_tokens, evaluate_embedding, imitate
 from pomp.embedding.model import NO_OP, EmbeddingModel, initialise
 from pomp.embedding.space import Embedding

@@ -1,3 +1,4 @@
+from pomp.embedding.comparison import agreement as agreement
 from pomp.embedding.config import (
     DatasetConfig as DatasetConfig,
     ModelConfig as ModelConfig,
@@ -11,7 +12,6 @@ from pomp.embedding.dataset import (
     save_dataset as save_dataset,
 )
 from pomp.embedding.demonstrations import (
-    agreement as agreement,
     demonstrate as demonstrate,
     random_worlds as random_worlds,
 )

@@ -15,7 +15,7 @@ from pomp.core.compiling import kernel
 from pomp.dsl.grammar import ILLEGAL, Automaton, published_mask
 from pomp.embedding.config import MAX_GENERATED
 from pomp.embedding.dataset import SIZE, Dataset
-from pomp.embedding.decoder import GrammarStates, mask_tables, read_token
+from pomp.embedding.decoder_step import GrammarStates, mask_tables, read_token
 from pomp.embedding.demonstrations import random_worlds, replay
 from pomp.embedding.model import NO_OP
 from pomp.karel.observation import WALL_PLANE, observe

@@ -7,7 +7,7 @@ from pomp.core.configs import MOST_SEED, check_choices, check_ranges
 from pomp.core.errors import ConfigError
 
 MAX_GENERATED = 45
-"""Tokens a decoder generates after `DEF`."""
+"""How many tokens a decoder generates behind `DEF` at most."""
 
 Vocabulary = Literal["leaps", "hprl"]
 Schedule = Literal["steps", "cosine"]
@@ -16,18 +16,18 @@ MOST_PROGRAMS = 100_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetConfig:
-    """Which random programs are kept, and how their behaviour is shown."""
+    """Which random programs a dataset holds, and how they are demonstrated."""
 
     train: int = 35_000
-    """Programs to learn from."""
+    """Programs of the training split."""
     validation: int = 7_500
-    """Programs that choose the checkpoint."""
+    """Programs of the validation split, which chooses the best weights."""
     test: int = 7_500
-    """Programs that are looked at once, at the end."""
+    """Programs of the test split, on which the best weights are measured once."""
     seed: int = 0
     """The same seed gives the same file, byte for byte."""
     vocabulary: Vocabulary = "leaps"
-    """The dialect, with its probabilities and, for hprl, its filters."""
+    """The vocabulary, with its probabilities and, for hprl, its filters."""
     max_tokens: int = 44
     """Longest program, `DEF` included."""
     max_depth: int = 6
@@ -43,9 +43,9 @@ class DatasetConfig:
     most_states: int = 20
     """A demonstration with more states is not kept; the first state counts."""
     walls: float = 0.1
-    """Probability that an inner cell is a wall."""
+    """The probability that an inner cell is a wall."""
     markers: float = 0.1
-    """Probability that a free cell holds a marker."""
+    """The probability that a free cell holds a marker."""
 
     def __post_init__(self) -> None:
         check_choices(self, vocabulary=Vocabulary)
@@ -60,28 +60,28 @@ class DatasetConfig:
 
     @property
     def programs(self) -> int:
-        """Programs in all."""
+        """How many programs the three splits have."""
         return self.train + self.validation + self.test
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelConfig:
-    """Shape of the networks. The defaults are LEAPS's, which POMP uses."""
+    """The shape of the networks. The defaults are LEAPS's, which POMP uses."""
 
     vocabulary: Vocabulary = "leaps"
-    """The dialect whose tokens are read and written."""
+    """The vocabulary whose tokens are read and written."""
     latent: int = 256
-    """Numbers that stand for a program."""
+    """How many numbers stand for a program."""
     width: int = 256
-    """Of the encoder's and the decoder's GRU; if it is not `latent`, two linear maps join them."""
+    """Width of the encoder's and the decoder's GRU; linear maps join it to another `latent`."""
     policy_width: int = 256
-    """Of the condition policy."""
+    """Width of the condition policy."""
     channels: Literal[8, 16] = 16
-    """Planes of a world the condition policy sees."""
+    """How many planes of a world the condition policy sees."""
     noise: float = 1.0
-    """Standard deviation of the noise that sigma scales."""
+    """Standard deviation of the noise that is scaled by the posterior's sigma."""
     tanh: bool = False
-    """Squash the sampled latent into (-1, 1)."""
+    """Whether the sampled latent is squashed into (-1, 1)."""
 
     def __post_init__(self) -> None:
         check_choices(self, vocabulary=Vocabulary)
@@ -107,16 +107,17 @@ class ReinforceConfig:
     batch: int = 512
     """Programs sampled for one update."""
     minibatches: int = 2
-    """Optimiser steps an update is cut into."""
+    """Minibatches, and so optimizer steps, of one update."""
     learning_rate: float = 5e-5
-    """Falls linearly to zero over `decay_updates`. Paper: silent; the published code says 5e-4,
-    which here takes the programs that come back whole from 82 % to under 1 % in every pass."""
+    """Learning rate of Adam, which decays linearly to zero over `decay_updates`. Paper: silent; the
+    published code says 5e-4, which here takes the programs that come back whole from 82 % to under
+    1 % in every pass."""
     decay_updates: int = 19_531
     """Updates after which the learning rate would be zero."""
     adam_epsilon: float = 1e-5
-    """Of the pass's own Adam."""
-    clip: float = 0.5
-    """Largest norm of the gradient."""
+    """The eps of the pass's own Adam."""
+    gradient_norm: float = 0.5
+    """The norm that longer gradients are scaled down to."""
     entropy: float = 0.1
     """Weight of the mean entropy of a token."""
     kl: float = 0.1
@@ -124,11 +125,11 @@ class ReinforceConfig:
     states: int = 10
     """Random worlds on which behaviours are compared."""
     trials: int = 1000
-    """Random worlds tried to find them."""
+    """Random worlds that are tried to find them."""
     walls: float = 0.25
-    """Probability that an inner cell of such a world is a wall."""
+    """The probability that an inner cell of such a world is a wall."""
     most_states: int = 100
-    """States of the original's behaviour at most."""
+    """The most states the original's behaviour may have."""
 
     def __post_init__(self) -> None:
         check_ranges(self, batch=(2, MOST_PROGRAMS), minibatches=(1, self.batch))
@@ -136,7 +137,7 @@ class ReinforceConfig:
         check_ranges(self, states=(1, min(1000, self.trials)), most_states=(1, 200))
         for name in ("start_accuracy", "entropy", "kl"):
             check_ranges(self, **{name: (0.0, 1000.0)})
-        for name in ("learning_rate", "adam_epsilon", "clip"):
+        for name in ("learning_rate", "adam_epsilon", "gradient_norm"):
             check_ranges(self, **{name: (1e-30, 1000.0)})
         check_ranges(self, walls=(0.0, 1.0))
         if self.batch % self.minibatches:
@@ -148,21 +149,21 @@ class TrainingConfig:
     """How the model is trained on a dataset."""
 
     epochs: int = 150
-    """Passes over the training split."""
+    """How many times the training split is gone through."""
     batch: int = 256
-    """Programs in a step; the rest of an epoch that fills no batch is left out."""
+    """Programs in an optimizer step; the rest of an epoch that fills no batch is left out."""
     learning_rate: float = 1e-3
-    """Of Adam, in the supervised steps."""
+    """Learning rate of Adam in the supervised steps."""
     schedule: Schedule = "steps"
-    """steps: times 0.95 every ten epochs. cosine: down to zero at the last epoch."""
+    """How the learning rate decays. steps: by 0.95 every ten epochs. cosine: to zero at the end."""
     beta: float = 0.1
     """Weight of the KL term, a mean over latent dimensions."""
     behaviour: float = 1.0
-    """Weight of the latent behaviour reconstruction; 0 leaves it out."""
+    """Weight of the latent behaviour reconstruction; 0: it is left out."""
     demonstrations: int = 10
     """Demonstrations of each program in a step; fewer than there are: drawn afresh in each."""
     seed: int = 0
-    """Of the first weights, the order of programs and the noise."""
+    """The seed of the first weights, the order of programs and the noise."""
     model: ModelConfig = field(default_factory=ModelConfig)
     reinforce: ReinforceConfig = field(default_factory=ReinforceConfig)
 
@@ -175,7 +176,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """A dataset and a training on it."""
+    """The settings of a dataset and of a training on it."""
 
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)

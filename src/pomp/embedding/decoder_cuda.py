@@ -5,7 +5,8 @@ chooses the tokens, lets the grammar read them and computes the GRU's next state
 the programs that have ended leave the batch, which shrinks to a size of a ladder. How many go on is
 read while the next graph runs, so that the GPU need not wait for the CPU.
 
-Axes: B rows of a batch, which are programs or have ended; V tokens, W the decoder's width.
+Axes: B rows of a batch, which are programs or have ended; V tokens, W the decoder's width. Kernels
+and the buffers they share stand in one file, because neither is understood without the other.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from pomp.core.cuda import blocks_for, device_kernel, load_cuda
 from pomp.core.graphs import capture, launch_on_stream
 from pomp.dsl.grammar import END, ILLEGAL
 from pomp.embedding.config import MAX_GENERATED
-from pomp.embedding.decoder import (
+from pomp.embedding.decoder_step import (
     DEF,
     STACK,
     Folded,

@@ -1,10 +1,7 @@
-"""How programs behave on random worlds: demonstrations, and how far two behaviours agree.
+"""Demonstrations: how programs behave on random worlds.
 
 A behaviour is a start state and the actions that follow; every later state can be recomputed.
-
-Axes: P programs, D demonstrations of each, T actions, H W grid. Arrays of compiled functions:
-`code` `[L]` uint32, one program's instructions; `cells` `[H * W]` uint8 and `other` `[H * W]`
-uint8, states of a world.
+Axes: P programs, D demonstrations of each, T actions, S states of all demonstrations, H W grid.
 """
 
 from typing import NamedTuple
@@ -13,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.compiling import kernel, launch, parts_for, scalar
-from pomp.core.errors import ConfigError
 from pomp.core.streams import draw
 from pomp.dsl.bytecode import (
     ARGUMENT_MASK,
@@ -32,7 +28,8 @@ from pomp.karel.world import Worlds
 from pomp.tasks.random_world import RANDOM_WORLD, begin, draw_start, step
 from pomp.tasks.task import Setting
 
-_LEAST_PROGRAMS = 16  # below which another thread does not pay
+LEAST_PROGRAMS = 16
+"""With fewer programs another thread does not pay."""
 _COMPLETED, _REFUSED = int(Ending.COMPLETED), int(Ending.REFUSED)
 
 
@@ -62,16 +59,14 @@ class DemonstrationLimits(NamedTuple):
     """How long programs run, and which runs are demonstrations.
 
     Attributes:
-        by_calls: whether `limit` counts calls, or actions.
-        limit: how long a program may run.
+        cap: how long a program may run.
         trials: how many worlds are tried for each program.
         least_states: runs with fewer states are demonstrations only if they show a new branch, or
             by a coin.
         most_states: runs with more states are no demonstrations.
     """
 
-    by_calls: bool
-    limit: int
+    cap: Cap
     trials: int
     least_states: int
     most_states: int
@@ -159,7 +154,7 @@ def demonstrate(
         threads: CPU threads; None: all.
     """
     cap = cap if isinstance(cap, Cap) else Cap.parse(cap)
-    limits = DemonstrationLimits(cap.by_calls, cap.limit, trials, least_states, most_states)
+    limits = DemonstrationLimits(cap, trials, least_states, most_states)
     count, size = len(code), setting.height * setting.width
     found = Demonstrations(
         np.zeros((count, wanted, size), np.uint8),
@@ -168,11 +163,11 @@ def demonstrate(
         np.zeros((count, wanted), np.int32),
         np.zeros(count, np.int32),
     )
-    parts = parts_for(count, threads, least=_LEAST_PROGRAMS)
+    parts = parts_for(count, threads, least=LEAST_PROGRAMS)
 
     def demonstrate_part(part: int) -> None:
-        recording = _make_recording(cap, code, stop_on_error)
-        scratch = _make_scratch(setting, code)
+        recording = make_recording(cap, code, stop_on_error)
+        scratch = make_scratch(setting, code)
         _demonstrate(
             part, parts, code.instructions, streams, setting.constants, limits,
             recording, scratch, found,
@@ -183,58 +178,13 @@ def demonstrate(
     return found
 
 
-def agreement(
-    originals: Code,
-    others: Code,
-    starts: Demonstrations,
-    setting: Setting,
-    *,
-    cap: Cap | str = DEFAULT_CAP,
-    threads: int | None = None,
-) -> NDArray[np.float64]:
-    """Measure how far each other program behaves like the original from the same starts.
-
-    Two runs with p and q states whose first c are the same agree by (c - 1) / (max(p, q) - 1), or
-    fully if neither acts.
-
-    Args:
-        originals: P programs.
-        others: P programs; where one is none, the agreement is zero.
-        starts: their start states; the actions in it are not used.
-        setting: the random worlds.
-        cap: how long a program may run.
-        threads: CPU threads; None: all.
-
-    Returns:
-        `[P]` float64, the mean over the starts that were found; zero if there are none.
-    """
-    if not len(originals) == len(others) == len(starts.found):
-        raise ConfigError("agreement needs as many originals as others and starts")
-    cap = cap if isinstance(cap, Cap) else Cap.parse(cap)
-    limits = DemonstrationLimits(cap.by_calls, cap.limit, 0, 0, 0)
-    result = np.zeros(len(originals), np.float64)
-    parts = parts_for(len(originals), threads, least=_LEAST_PROGRAMS)
-
-    def compare_part(part: int) -> None:
-        one, two = (_make_recording(cap, code, False) for code in (originals, others))
-        scratch = _make_scratch(setting, originals if originals.depth > others.depth else others)
-        _compare(
-            part, parts, originals.instructions, others.instructions, others.valid,
-            setting.constants, limits, starts, one, two, scratch, result,
-        )  # fmt: skip
-
-    if len(result):
-        launch(parts, compare_part)
-    return result
-
-
 def replay(
     demonstrations: Demonstrations, setting: Setting
 ) -> tuple[NDArray[np.uint8], NDArray[np.int16]]:
     """Recompute every state of every demonstration.
 
     Args:
-        demonstrations: S - P * D actions in all.
+        demonstrations: behaviours with S states in all.
         setting: the random worlds they start in.
 
     Returns:
@@ -267,7 +217,8 @@ def perform_actions(
     _perform_actions(setting.constants, cells, pose, worlds, actions)
 
 
-def _make_recording(cap: Cap, code: Code, stop_on_error: bool) -> RunRecording:
+def make_recording(cap: Cap, code: Code, stop_on_error: bool) -> RunRecording:
+    """Allocate what is written down of a run of any of some programs."""
     return RunRecording(
         np.zeros(cap.limit + 1, np.uint8),
         np.zeros(1, np.int32),
@@ -276,7 +227,8 @@ def _make_recording(cap: Cap, code: Code, stop_on_error: bool) -> RunRecording:
     )
 
 
-def _make_scratch(setting: Setting, code: Code) -> RunScratch:
+def make_scratch(setting: Setting, code: Code) -> RunScratch:
+    """Allocate the memory of a run of any of some programs."""
     size = setting.height * setting.width
     return RunScratch(
         np.zeros((1, size), np.uint8),
@@ -290,20 +242,20 @@ def _make_scratch(setting: Setting, code: Code) -> RunScratch:
 
 
 @scalar
-def _refuses(recording, constants, world, action):
+def refuse_action(recording, constants, world, action):
     """Whether an action ends the run: an impossible one does where errors stop it."""
     return recording.stop_on_error[0] and is_impossible(world.cells, constants, world.pose, action)
 
 
 @scalar
-def _notes(recording, constants, world, point, counters):
+def record_action(recording, constants, world, point, counters):
     """Write one action down."""
     recording.actions[recording.length[0]] = point.due
     recording.length[0] += 1
 
 
 @scalar
-def _sees(recording, pc, holds):
+def record_branch(recording, pc, holds):
     """Write down which way a condition went."""
     recording.branches[pc] |= 2 if holds else 1
 
@@ -361,7 +313,6 @@ def _demonstrate(  # noqa: C901 - one condition after the other
     """
     length, branches, seen = recording.length, recording.branches, scratch.seen
     cells, pose, memory, start = scratch.cells, scratch.pose, scratch.memory, scratch.other
-    cap = Cap(limits.by_calls, limits.limit)
     for p in range(part, len(found.found), parts):
         stream = streams[p : p + 1]
         for pc in range(len(seen)):
@@ -377,7 +328,8 @@ def _demonstrate(  # noqa: C901 - one condition after the other
             for pc in range(len(branches)):
                 branches[pc] = 0
             ending = run_program(
-                step, _refuses, _notes, _sees, recording, code[p], cap, constants,
+                step, refuse_action, record_action, record_branch, recording,
+                code[p], limits.cap, constants,
                 WorldState(cells[0], np.int64(pose[0]), memory[0], stream), scratch.counters,
             ).ending  # fmt: skip
             if ending == _REFUSED:
@@ -403,94 +355,6 @@ def _demonstrate(  # noqa: C901 - one condition after the other
             found.length[p, k] = length[0]
             for t in range(length[0]):
                 found.actions[p, k, t] = recording.actions[t]
-
-
-@scalar
-def _perform(cells, other, constants, pose, action, differing):
-    """Perform an action in one of two worlds; return the pose and how many cells differ now.
-
-    Args:
-        cells: `[H * W]` uint8, the world, written.
-        other: `[H * W]` uint8, the other world.
-        constants: `[F]` int64, the constants of the worlds.
-        pose: the agent's pose.
-        action: the action.
-        differing: how many cells differ before.
-    """
-    cell = pose >> 2  # the only one an action can change
-    differing -= cells[cell] != other[cell]
-    pose = act(cells, constants, pose, np.int64(action))
-    return pose, differing + (cells[cell] != other[cell])
-
-
-@scalar
-def _same_states(constants, cells, other, pose, one, two):
-    """Return how many states two runs from one start share before they first differ.
-
-    Args:
-        constants: `[F]` int64, the constants of the worlds.
-        cells: `[H * W]` uint8, the start state, written.
-        other: `[H * W]` uint8, the start state once more, written.
-        pose: the agent's pose at the start.
-        one: the first run's `RunRecording`.
-        two: the second run's `RunRecording`.
-    """
-    pose_one, pose_two, differing = pose, pose, 0
-    shared = 1
-    for t in range(min(one.length[0], two.length[0])):
-        pose_one, differing = _perform(cells, other, constants, pose_one, one.actions[t], differing)
-        pose_two, differing = _perform(other, cells, constants, pose_two, two.actions[t], differing)
-        if differing != 0 or pose_one != pose_two:
-            break
-        shared += 1
-    return shared
-
-
-@kernel
-def _compare(
-    part, parts, originals, others, is_program, constants, limits, starts, one, two, scratch, result
-):
-    """Compare the programs `part`, `part + parts`, ..., as `agreement` says.
-
-    Args:
-        part: the first program.
-        parts: how many parts the programs are divided into.
-        originals: `[P, L]` uint32, the original programs.
-        others: `[P, L]` uint32, the other programs.
-        is_program: `[P]` bool, whether the other is a program.
-        constants: `[F]` int64, the constants of the random worlds.
-        limits: `DemonstrationLimits`, of which the cap is used.
-        starts: `Demonstrations`, of which the start states are used.
-        one: `RunRecording`, scratch of the original's run.
-        two: `RunRecording`, scratch of the other's run.
-        scratch: `RunScratch`.
-        result: `[P]` float64, written.
-    """
-    cells, memory, other = scratch.cells, scratch.memory, scratch.other
-    for p in range(part, len(result), parts):
-        if not is_program[p] or starts.found[p] == 0:
-            continue
-        total = 0.0
-        for k in range(starts.found[p]):
-            pose = np.int64(starts.pose[p, k])
-            for which in range(2):
-                recording = one if which == 0 else two
-                code = originals if which == 0 else others
-                recording.length[0] = 0
-                for cell in range(len(other)):
-                    cells[0, cell] = starts.cells[p, k, cell]
-                run_program(
-                    step, _refuses, _notes, _sees, recording, code[p],
-                    Cap(limits.by_calls, limits.limit), constants,
-                    WorldState(cells[0], pose, memory[0], scratch.stream), scratch.counters,
-                )  # fmt: skip
-            for cell in range(len(other)):
-                cells[0, cell] = starts.cells[p, k, cell]
-                other[cell] = starts.cells[p, k, cell]
-            longest = max(one.length[0], two.length[0])
-            shared = _same_states(constants, cells[0], other, pose, one, two)
-            total += (shared - 1) / longest if longest else 1.0
-        result[p] = total / starts.found[p]
 
 
 @kernel

@@ -13,14 +13,10 @@ from numpy.typing import NDArray
 from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.bytecode import compile_ids
 from pomp.embedding.batches import Planes
+from pomp.embedding.comparison import agreement
 from pomp.embedding.config import MAX_GENERATED
 from pomp.embedding.dataset import Dataset
-from pomp.embedding.demonstrations import (
-    Demonstrations,
-    agreement,
-    perform_actions,
-    random_worlds,
-)
+from pomp.embedding.demonstrations import Demonstrations, perform_actions, random_worlds
 from pomp.embedding.model import NO_OP
 from pomp.embedding.space import Embedding
 from pomp.engine.starts import reset

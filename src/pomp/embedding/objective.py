@@ -14,8 +14,9 @@ from torch import Tensor
 from pomp.dsl.bytecode import Code, compile_ids
 from pomp.dsl.vocabulary import Vocabulary
 from pomp.embedding.batches import BehaviourBatch, Planes, ProgramBatch, SpreadStates
+from pomp.embedding.comparison import agreement
 from pomp.embedding.config import ReinforceConfig
-from pomp.embedding.demonstrations import Demonstrations, agreement, demonstrate, random_worlds
+from pomp.embedding.demonstrations import Demonstrations, demonstrate, random_worlds
 from pomp.embedding.losses import (
     kl_divergence,
     latent_behaviour_reconstruction,

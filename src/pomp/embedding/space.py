@@ -14,7 +14,8 @@ from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.parser import check_tokens
 from pomp.dsl.syntax import Program, tokens_of
 from pomp.embedding.config import MAX_GENERATED
-from pomp.embedding.decoder import DEF, CpuDecoder
+from pomp.embedding.decoder import CpuDecoder
+from pomp.embedding.decoder_step import DEF
 from pomp.embedding.model import EmbeddingModel
 from pomp.embedding.weights import find_weights, load_weights
 

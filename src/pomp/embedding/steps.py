@@ -133,7 +133,7 @@ class Steps:
         loss = reinforce_loss(self.model, originals, sampled, rewards, noise, config)
         adam.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.gradient_norm)
         adam.step()
         return loss.detach()
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from pomp.dsl.bytecode import compile_ids, compile_programs
 from pomp.dsl.vocabulary import Action
+from pomp.embedding.comparison import agreement
 from pomp.embedding.dataset import Dataset
-from pomp.embedding.demonstrations import agreement
 from pomp.embedding.evaluate import draw_comparison_starts
 from pomp.embedding.space import Embedding
 

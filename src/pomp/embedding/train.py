@@ -21,7 +21,7 @@ from pomp.embedding.batches import DataOnDevice, ProgramBatch, grammar_states
 from pomp.embedding.checkpoint import arrays_of, put_arrays
 from pomp.embedding.config import MAX_GENERATED, DatasetConfig, TrainingConfig
 from pomp.embedding.dataset import Dataset
-from pomp.embedding.decoder import DEF
+from pomp.embedding.decoder_step import DEF
 from pomp.embedding.draws import Draws, For
 from pomp.embedding.evaluate import compare_tokens, evaluate_embedding
 from pomp.embedding.losses import normalise

@@ -25,7 +25,7 @@ class Trained:
 
     Attributes:
         model: the networks, on the CPU.
-        card: data, recipe, commit, hardware, wall-clock and metrics.
+        card: its data, recipe, commit, hardware, wall-clock time and metrics.
     """
 
     model: EmbeddingModel
@@ -33,16 +33,19 @@ class Trained:
 
 
 def shipped_names() -> list[str]:
-    """The weights inside the package, the default first."""
+    """Return the names of the weights inside the package, the default first."""
     found = sorted(path.stem for path in _FOLDER.glob(f"*{SUFFIX}"))
     return sorted(found, key=lambda name: _PREFERRED.index(name) if name in _PREFERRED else 9)
 
 
 def find_weights(name: str | None) -> Path:
-    """The file of shipped weights, of a path or of a training's folder; None: the best shipped.
+    """Find the file of weights.
+
+    Args:
+        name: shipped weights, a file, or the folder of a training; None: the best shipped weights.
 
     Raises:
-        UnknownNameError: neither shipped nor a file.
+        UnknownNameError: the name is neither shipped nor a file.
     """
     names = shipped_names()
     if name is None:
@@ -60,7 +63,7 @@ def find_weights(name: str | None) -> Path:
 
 
 def save_weights(path: Path, model: EmbeddingModel, card: dict[str, Any]) -> None:
-    """Write a model and its card, all or nothing."""
+    """Write a model and its card; if that fails, what was there before stays."""
     arrays = {name: weight.cpu().numpy() for name, weight in model.state_dict().items()}
     header = {"format": FORMAT, "model": to_json(model.config), "card": card}
     write_arrays(path, arrays, header)
@@ -70,7 +73,7 @@ def load_weights(path: Path) -> Trained:
     """Read what `save_weights` wrote.
 
     Raises:
-        DataFileError: truncated, of another shape than its header says, or something else.
+        DataFileError: the file is truncated, is no embedding, or does not fit its header.
     """
     arrays, header = read_arrays(path, "embedding")
     if header.get("format") != FORMAT:
@@ -101,7 +104,7 @@ def load_weights(path: Path) -> Trained:
 
 
 def data_of(card: dict[str, Any]) -> tuple[DatasetConfig, int]:
-    """The dataset a card's weights were trained on, and how many programs it was drawn from.
+    """Return the dataset that weights were trained on, and how many programs were drawn for it.
 
     Raises:
         DataFileError: the card does not say.

@@ -49,7 +49,7 @@ def text_ranks(tokens: Sequence[str]) -> NDArray[np.uint8]:
     return np.array([order.get(token, 0) for token in tokens], np.uint8)
 
 
-class SearchRun(Protocol):
+class ProposerRun(Protocol):
     """What proposes candidates: `CemRun`, `BeamRun` or `ClimbRun`."""
 
     iteration: int
@@ -105,7 +105,7 @@ class ActiveRun:
 
     job: Job
     key: RunKey
-    run: SearchRun
+    run: ProposerRun
     arena: Arena
     others: NDArray[np.float32]
     candidates: int = 0
