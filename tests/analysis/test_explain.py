@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pomp.analysis.explanation import describe_condition, explain
+from pomp.analysis.explanation import explain
 from pomp.cli.main import main
 from pomp.dsl.parser import parse
 from pomp.dsl.sampling import sample_programs
@@ -16,7 +16,7 @@ from pomp.dsl.words import describe_program
 from pomp.karel.world import Map
 from pomp.learning.random_transition import randomise
 from pomp.machine.evaluation import evaluate
-from pomp.machine.sensors import SENSORS
+from pomp.machine.sensors import SENSOR_NAMES, describe_condition
 from pomp.machine.text import parse_machine, read_machine
 
 ROOT = Path(__file__).parents[2]
@@ -127,8 +127,8 @@ def test_a_condition_in_words(condition, words):
 
 
 def test_every_condition_has_words_of_its_own():
-    told = {describe_condition(f"{sign}{name}") for name in SENSORS for sign in ("", "not ")}
-    assert len(told) == 2 * len(SENSORS) - 2  # a marker is here, or none is: said in two ways
+    told = {describe_condition(f"{sign}{name}") for name in SENSOR_NAMES for sign in ("", "not ")}
+    assert len(told) == 2 * len(SENSOR_NAMES) - 2  # a marker is here, or none is: said in two ways
 
 
 def test_rules_in_words():

@@ -22,7 +22,7 @@ from pomp.learning.random_transition import randomise
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.evaluation import evaluate_exactly, play
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.sensors import SENSORS
+from pomp.machine.sensors import SENSOR_NAMES
 from pomp.machine.text import parse_machine, print_machine, read_machine, unreachable_modes
 from pomp.machine.transitions import DecisionList, Rule
 
@@ -305,7 +305,7 @@ def test_a_program_nested_a_thousand_deep_is_shortened():
     assert len(found[-1].program.split()) == len(text.split()) - 1
 
 
-CONDITIONS = st.sampled_from([*SENSORS, *(f"not {name}" for name in SENSORS)])
+CONDITIONS = st.sampled_from([*SENSOR_NAMES, *(f"not {name}" for name in SENSOR_NAMES)])
 SHORT = [program for program in PROGRAMS if len(program.split()) <= 12]
 
 

@@ -10,7 +10,6 @@ from drawing import COMPASS, PLAIN, config_of, random_machines
 from pomp.core.streams import Purpose
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.vocabulary import LEAPS
-from pomp.engine.rule_machine import IDLE, SENSORS
 from pomp.engine.starts import draw_starts
 from pomp.evolution.anneal import Annealing
 from pomp.evolution.config import EvolveConfig
@@ -24,6 +23,7 @@ from pomp.evolution.genome import (
 from pomp.evolution.play import play_machines
 from pomp.evolution.search import Evolution, some_starts
 from pomp.evolution.texts import to_program_machine
+from pomp.karel.sensors import IDLE, SENSORS
 from pomp.tasks.catalog import find_task
 
 
@@ -37,9 +37,9 @@ def test_changed_rules_stay_rules(sensors: str) -> None:
     assert machines.defaults.min() >= 0
     assert machines.defaults.max() == 3
     assert (machines.literals[there][:, 0] >= 0).all(), "a rule has a condition"
-    assert machines.literals.max() < 2 * SENSORS
+    assert machines.literals.max() < 2 * len(SENSORS)
     asked = set((machines.literals[there] >> 1).ravel().tolist()) - {-1}
-    expected = {0, 1, 2, 3, IDLE} if sensors == "perceptions" else set(range(SENSORS))
+    expected = {0, 1, 2, 3, IDLE} if sensors == "perceptions" else set(range(len(SENSORS)))
     assert asked == expected
 
 

@@ -1,16 +1,26 @@
 """What rules sense: perceptions, the compass, idleness; and lists of rules as such."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from pomp.core.errors import DataFileError, UnknownNameError
-from pomp.engine.lanes import SENSES
 from pomp.engine.loading import kernels_of
 from pomp.engine.starts import draw_starts, empty_worlds
+from pomp.karel.sensors import (
+    READING_TYPE,
+    READINGS,
+    SENSORS,
+    literal_of,
+    mirror_literals,
+    possible_readings,
+)
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.episodes import Episodes
-from pomp.machine.sensors import SENSORS
+from pomp.machine.sensors import SENSOR_NAMES, holds, print_condition, read_condition
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.tasks.catalog import find_task
 from pomp.tasks.random_world import RANDOM_WORLD
@@ -51,15 +61,15 @@ def test_the_compass_is_its_definition(size):
     rows, cols = draw.integers(1, size[0] - 1, count), draw.integers(1, size[1] - 1, count)
     facing, idle = draw.integers(0, 4, count), draw.integers(0, 2, count).astype(np.uint8)
     worlds.pose[:] = (rows * size[1] + cols) * 4 + facing
-    senses = np.zeros(count, np.uint8)
-    sense_worlds, bare = kernels_of(setting.task).sense_worlds, np.zeros(count, np.uint8)
+    sense_worlds = kernels_of(setting.task).sense_worlds
+    senses, bare = np.zeros((2, count), READING_TYPE)
     sense_worlds(setting.constants, worlds.arrays, idle, True, senses)
     sense_worlds(setting.constants, worlds.arrays, idle, False, bare)
     grids = worlds.cells.reshape(count, *size)
     expected = [plain_compass(*one) for one in zip(grids, rows, cols, facing, strict=True)]
-    assert (senses // 16 % 5 == expected).all()
-    assert (senses // 80 == idle).all()
-    assert (bare == senses - 16 * np.array(expected, np.uint8)).all()
+    assert (senses >> 4 & 31 == 1 << np.array(expected)).all()
+    assert (senses >> 9 == idle).all()
+    assert (bare == senses & ~(31 << 4)).all()
     assert set(expected) == set(range(5))
     for bit, turn in ((0, 0), (1, 3), (2, 1)):
         steps = np.array(STEPS)[(facing + turn) % 4]
@@ -81,7 +91,7 @@ def plain_holds(condition, perceived, compass, idle):
     return value != condition.startswith("not ")
 
 
-CONDITIONS = st.sampled_from([*SENSORS, *(f"not {name}" for name in SENSORS)])
+CONDITIONS = st.sampled_from([*SENSOR_NAMES, *(f"not {name}" for name in SENSOR_NAMES)])
 
 
 @settings(max_examples=40)
@@ -90,13 +100,15 @@ def test_a_table_holds_what_the_rules_say(conditions):
     rules = (*(Rule(to, tuple(when)) for to, when in enumerate(conditions)), Rule(None))
     count = max(len(conditions), 1)
     table = DecisionList(rules, (rules,) * count).table()
-    assert table.shape == (count + 1, SENSES) == (count + 1, 160)
+    readings = possible_readings()
+    assert table.shape == (count + 1, READINGS) == (count + 1, 1024)
+    assert len(readings) == len(set(readings.tolist())) == 160
     assert (table == table[0]).all()
     names = ("frontIsClear", "leftIsClear", "rightIsClear", "markersPresent")
-    for senses in range(SENSES):
+    for senses in readings.tolist():
         perceived = {name for bit, name in enumerate(names) if senses >> bit & 1}
         perceived |= set() if "markersPresent" in perceived else {"noMarkersPresent"}
-        situation = perceived, senses // 16 % 5, senses >= 80
+        situation = perceived, (senses >> 4 & 31).bit_length() - 1, senses >> 9 == 1
         fires = [all(plain_holds(one, *situation) for one in when) for when in conditions]
         assert table[0, senses] == (fires.index(True) if any(fires) else count)
 
@@ -108,9 +120,9 @@ def test_idle_is_a_mode_without_an_action():
     episodes = Episodes(setting, [programs], worlds, EpisodeConfig(), restarts=True)
     told = []
     for choice in (0, 1, 0, 0, 2):
-        told.append((int(episodes.idle[0]), int(episodes.sense()[0]) // 80))
+        told.append((int(episodes.idle[0]), int(episodes.sense()[0]) >> 9))
         episodes.step(np.array([choice]))
-    told.append((int(episodes.idle[0]), int(episodes.sense()[0]) // 80))
+    told.append((int(episodes.idle[0]), int(episodes.sense()[0]) >> 9))
     assert told == [(0, 0), (1, 1), (0, 0), (1, 1), (1, 1), (0, 0)]  # the last one: a new start
 
 
@@ -141,3 +153,31 @@ def test_unknown_sensors_and_dead_rules_are_refused():
         DecisionList((Rule(0, ("not marker ahed",)), Rule(None)), ((Rule(None),),))
     with pytest.raises(DataFileError, match="no other can fire"):
         DecisionList((Rule(0), Rule(None)), ((Rule(None),),))
+
+
+def test_the_documentation_lists_the_sensors_of_the_table():
+    text = (Path(__file__).parents[2] / "docs" / "MACHINES.md").read_text()
+    told = dict(
+        re.findall(r"^\| `([^`]+)` \| (.*) \|$", text.partition("## Sensors")[2], re.MULTILINE)
+    )
+    expected = {sensor.name: sensor.meaning for sensor in SENSORS}
+    assert {name: told[name] for name in expected} == expected
+    assert set(SENSOR_NAMES) <= set(told)
+
+
+def test_mirror_images_of_sensors_are_each_others():
+    images = mirror_literals()
+    assert (images[images[:-1]] == np.arange(2 * len(SENSORS))).all()
+    assert images[-1] == -1
+    for sensor in SENSORS:
+        expected = sensor.name.replace("left", "*").replace("right", "left").replace("*", "right")
+        assert SENSORS[images[literal_of(sensor.name)] >> 1].name == expected
+
+
+def test_a_condition_is_a_literal_and_back():
+    for name in SENSOR_NAMES:
+        for condition in (name, f"not {name}"):
+            again = print_condition(read_condition(condition))
+            for reading in possible_readings():
+                assert holds(condition, reading) == holds(again, reading)
+    assert read_condition("noMarkersPresent") == read_condition("not markersPresent")

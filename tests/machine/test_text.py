@@ -25,7 +25,7 @@ from pomp.karel.render import save_animation
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.evaluation import evaluate, evaluate_exactly
 from pomp.machine.policy import RESERVED, ProgramMachine
-from pomp.machine.sensors import SENSORS
+from pomp.machine.sensors import SENSOR_NAMES
 from pomp.machine.text import (
     parse_machine,
     print_machine,
@@ -63,7 +63,7 @@ mode right: DEF run m( turnRight move m)
 
 # The text.
 
-CONDITIONS = st.sampled_from([*SENSORS, *(f"not {name}" for name in SENSORS)])
+CONDITIONS = st.sampled_from([*SENSOR_NAMES, *(f"not {name}" for name in SENSOR_NAMES)])
 PROGRAMS = [" ".join(LEAPS.decode(row)) for row in sample_programs(40, 5)]
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,8}", fullmatch=True).filter(
     lambda name: name not in RESERVED

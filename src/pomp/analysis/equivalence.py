@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.errors import ConfigError
-from pomp.engine.lanes import DIRECTIONS, SEEN, SENSES
+from pomp.karel.sensors import IDLE, possible_readings
 from pomp.machine.policy import STOP, ProgramMachine
 from pomp.machine.sensors import NOT, holds
 from pomp.machine.text import print_rule
@@ -21,7 +21,8 @@ from pomp.machine.transitions import DecisionList, Rule, unreachable
 Rules = tuple[Rule, ...]
 
 _END = -1
-_AT_START = SEEN * DIRECTIONS  # senses below this one are not idle, as at every start
+_READINGS = possible_readings()
+_AT_START = _READINGS >> IDLE & 1 == 0  # no mode was idle yet
 
 
 @dataclass(frozen=True)
@@ -151,9 +152,10 @@ def _equal_changes(parts: Parts) -> Iterator[Change]:
     if (lost := _unreached(parts)) is not None and len(parts.names) > 1:
         yield Change(f"mode {parts.names[lost]}: never reached", parts.without(lost, None))
     for owner, rules, put in parts.lists():
-        before = choices_of(rules)[: _AT_START if owner == "start" else SENSES]
+        counts = _AT_START if owner == "start" else np.ones_like(_AT_START)
+        before = choices_of(rules)
         for left, what in shorter_rules(rules, parts.targets):
-            if (choices_of(left)[: len(before)] == before).all():
+            if (choices_of(left) == before)[counts].all():
                 yield Change(f"{owner}: {what}", put(left))
     if twins := _twins(parts):
         kept, mode = twins
@@ -188,8 +190,8 @@ def shorter_rules(rules: Rules, targets: dict[int | None, str]) -> Iterator[tupl
 
 @lru_cache(maxsize=4096)
 def choices_of(rules: Rules) -> NDArray[np.int64]:
-    """Return where rules lead by what is sensed, `[SENSES]` int64; -1: the end."""
-    choices = np.full(SENSES, _END, np.int64)
+    """Return where rules lead by what is sensed, `[N]` int64; -1: the end."""
+    choices = np.full(len(_READINGS), _END, np.int64)
     for rule in reversed(rules):
         fires = np.all([_senses_of(condition) for condition in rule.when], axis=0)
         choices[fires] = _END if rule.to is None else rule.to
@@ -198,8 +200,9 @@ def choices_of(rules: Rules) -> NDArray[np.int64]:
 
 @cache
 def _senses_of(condition: str) -> NDArray[np.bool_]:
-    """Return whether a condition holds by what is sensed, `[SENSES]` bool."""
-    return np.array([holds(condition, senses) for senses in range(SENSES)])
+    """Return whether a condition holds by what is sensed, `[N]` bool."""
+    found: NDArray[np.bool_] = holds(condition, _READINGS)
+    return found
 
 
 def _unreached(parts: Parts) -> int | None:

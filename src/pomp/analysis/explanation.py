@@ -10,20 +10,13 @@ from numpy.typing import NDArray
 from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import lines_of
-from pomp.dsl.words import describe_perception, describe_program
+from pomp.dsl.words import describe_program
 from pomp.engine.starts import draw_starts
 from pomp.machine.episodes import Episodes
 from pomp.machine.evaluation import Evaluation, choose_steps, conclude
 from pomp.machine.policy import STOP, ProgramMachine
-from pomp.machine.sensors import COMPASS, IDLE, NOT, PERCEPTIONS, SENSORS
+from pomp.machine.sensors import NOT, SENSOR_NAMES, describe_condition
 from pomp.machine.transitions import DecisionList, Rule
-
-_PLACES = {
-    "marker ahead": "ahead",
-    "marker left": "to the left",
-    "marker right": "to the right",
-    "marker behind": "behind",
-}
 
 
 @dataclass(frozen=True)
@@ -217,20 +210,7 @@ def _sensors_of(rules: DecisionList | None) -> tuple[str, ...]:
     """Return the sensors that rules ask for, in their usual order."""
     lists = (rules.start, *rules.after) if rules else ()
     asked = {one.removeprefix(NOT) for rules in lists for rule in rules for one in rule.when}
-    return tuple(sensor for sensor in SENSORS if sensor in asked)
-
-
-def describe_condition(condition: str) -> str:
-    """Return a rule's condition in words."""
-    sensor, holds = condition.removeprefix(NOT), not condition.startswith(NOT)
-    if sensor in PERCEPTIONS:
-        return describe_perception(PERCEPTIONS[sensor], holds=holds)
-    if sensor == IDLE:
-        return "it did nothing" if holds else "it did something"
-    assert sensor in COMPASS
-    if sensor in _PLACES:
-        return f"the nearest marker is {'' if holds else 'not '}{_PLACES[sensor]}"
-    return "no other cell has a marker" if holds else "another cell has a marker"
+    return tuple(sensor for sensor in SENSOR_NAMES if sensor in asked)
 
 
 def _describe_start(rules: Sequence[Rule], titles: list[str]) -> str:

@@ -17,10 +17,10 @@ from pomp.conformance.report import FileReport
 from pomp.core.errors import GoldenError
 from pomp.core.streams import streams_drawing
 from pomp.dsl.vocabulary import Action
-from pomp.engine.lanes import SEEN
 from pomp.engine.loading import kernels_of
 from pomp.engine.rollouts import act_on
 from pomp.karel.dynamics import ACTIONS, COUNT, SCORE, TALLY
+from pomp.karel.sensors import PERCEIVED_BITS, READING_TYPE
 from pomp.karel.world import WorldBatch
 from pomp.tasks.karel_hard import snake
 from pomp.tasks.karel_long import up_n_down
@@ -48,13 +48,13 @@ def check_transitions(recording: Recording, report: FileReport) -> None:
         for mine, theirs in zip(result.arrays, found.arrays, strict=True):
             mine[drew] = theirs
     differences = _differences(setting, result, after)
-    idle, senses = np.zeros((2, len(actions)), np.uint8)
+    idle, senses = np.zeros(len(actions), np.uint8), np.zeros(len(actions), READING_TYPE)
     sense_worlds = kernels_of(setting.task).sense_worlds
     sense_worlds(setting.constants, result.arrays, idle, False, senses)
     counted = result.memory[:, ACTIONS] != before.memory[:, ACTIONS]
     comparisons: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
         "reward": (arrays["reward"], np.where(counted, rewards, 0.0)),
-        "perceptions": (arrays["percept"], senses % SEEN),
+        "perceptions": (arrays["percept"], senses & PERCEIVED_BITS),
         "logged": (arrays["logged"] != 0, counted),
         "spawn": (_cells_of(arrays["spawn"], setting), _spawned(setting, before, after)),
     }

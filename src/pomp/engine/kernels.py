@@ -47,7 +47,7 @@ def begin_worlds(constants, worlds, is_usable):
 
 @kernel
 def sense_worlds(constants, worlds, idle, compass, senses):
-    """Write what transitions by rules see, as `sense_world` says, to `senses` `[B]` uint8.
+    """Write what transitions by rules see to `senses` `[B]` int16, as `sense_world` says.
 
     `idle` `[B]` uint8 says where the last mode took no action; the worlds are read.
     """

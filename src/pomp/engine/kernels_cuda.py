@@ -7,7 +7,7 @@ threads of a warp run one program.
 
 Arguments are those of the CPU's kernels, without the share of the worlds that a thread takes and
 without scratch memory. Arrays: `constants` `[N]` int64, `code` `[P, L]` uint32, `actions` and
-`choices` `[B]` int64, `rewards` `[B]` float64, `idle` `[B]` uint8, `senses` `[B]` uint8.
+`choices` `[B]` int64, `rewards` `[B]` float64, `idle` `[B]` uint8, `senses` `[B]` int16.
 """
 
 import numpy as np

@@ -14,16 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pomp.core.compiling import scalar
-from pomp.karel.dynamics import (
-    ACTIONS,
-    DONE,
-    SCORE,
-    Compass,
-    find_marker,
-    perceive,
-    reward,
-    value,
-)
+from pomp.karel.dynamics import ACTIONS, DONE, SCORE, reward, value
 from pomp.karel.interpreter import (
     Ending,
     WorldState,
@@ -32,12 +23,11 @@ from pomp.karel.interpreter import (
     run_program,
     sees_nothing,
 )
+from pomp.karel.sensors import sense
 
 UNIT_LIST, UNIT_CANDIDATE, UNIT_WORLD = range(3)  # columns of `UnitArrays.table`
 CANDIDATE = -2  # in a list: the unit's own program
 BY_CHOICE, BY_LIMIT = 1, 2  # how an episode of macro steps ends
-SEEN, DIRECTIONS = 16, len(Compass)  # how many ways there are to perceive, and markers to be
-SENSES = SEEN * DIRECTIONS * 2  # and a mode was idle or not; see `sense_world`
 _COMPLETED = int(Ending.COMPLETED)
 
 
@@ -234,10 +224,7 @@ def play_world(step, draw_start, begin, index, actions, limit, constants, worlds
 
 @scalar
 def sense_world(index, constants, worlds, idle, compass):
-    """Return what transitions by rules see, as a number below `SENSES`.
-
-    Bit i is set if perception i holds (of the first four), `SEEN` times the compass is added if
-    that is asked for, and `SEEN * DIRECTIONS` if the last mode took no action.
+    """Return what transitions by rules see in a world, as `pomp.karel.sensors.sense` does.
 
     Args:
         index: which of the worlds.
@@ -246,12 +233,8 @@ def sense_world(index, constants, worlds, idle, compass):
         idle: `[B]` uint8, read: the last mode took no action.
         compass: whether the compass is asked for.
     """
-    cells, place = worlds.cells[index], np.int64(worlds.pose[index])
-    seen = SEEN * find_marker(cells, constants, place) if compass else 0
-    for perception in range(4):
-        if perceive(cells, constants, place, perception):
-            seen += 1 << perception
-    return seen + SEEN * DIRECTIONS if idle[index] != 0 else seen
+    pose = np.int64(worlds.pose[index])
+    return sense(worlds.cells[index], constants, pose, idle[index] != 0, compass)
 
 
 @scalar

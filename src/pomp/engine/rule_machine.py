@@ -18,9 +18,6 @@ from pomp.karel.dynamics import (
     UNIT,
     VALUE,
     WHOLE,
-    Compass,
-    find_marker,
-    perceive,
     value,
 )
 from pomp.karel.interpreter import (
@@ -31,10 +28,8 @@ from pomp.karel.interpreter import (
     run_program,
     sees_nothing,
 )
+from pomp.karel.sensors import asks_compass, is_true, sense, sense_direction
 
-PERCEPTIONS, DIRECTIONS = 4, len(Compass)
-IDLE = PERCEPTIONS + DIRECTIONS  # sensors: four perceptions, five directions, idleness
-SENSORS = IDLE + 1  # a literal is twice a sensor's number, plus one if it is negated
 CONDITIONS = 2  # of a rule
 # How an episode of a machine ends: by its choice, stuck, or with the task done but not by choice;
 # whether the cap cut a program short; and above these bits, how many programs ran.
@@ -50,7 +45,7 @@ class RuleMachines(NamedTuple):
 
     Attributes:
         code: `[C * K, L]` uint32, the machines' programs, one machine behind the other.
-        literals: `[C, K, R, 2]` int8: the conditions of each rule; -1: none.
+        literals: `[C, K, R, 2]` int8: the conditions of each rule, as literals; -1: none.
         targets: `[C, K, R]` int8: where each rule leads, K: stop; -1: there is no such rule.
         defaults: `[C, K]` int8: where no rule leads.
         start: `[C]` int8: the first mode.
@@ -130,19 +125,6 @@ def machine_at(machines, index):
 
 
 @scalar
-def holds(literal, seen, direction, idle):
-    """Whether a literal is true; `direction` is that of the nearest marker."""
-    sensor = literal >> 1
-    if sensor < PERCEPTIONS:
-        truth = seen >> sensor & 1 == 1
-    elif sensor < IDLE:
-        truth = direction == sensor - PERCEPTIONS
-    else:
-        truth = idle
-    return truth != (literal & 1 == 1)
-
-
-@scalar
 def next_mode(mode, machine, constants, world, idle):
     """Return the mode that a machine's rules choose; the number of modes: stop.
 
@@ -153,18 +135,17 @@ def next_mode(mode, machine, constants, world, idle):
         world: the `WorldState`, read.
         idle: the mode took no action.
     """
-    seen, direction = 0, -1  # the nearest marker is looked for only if a rule asks
-    for perception in range(PERCEPTIONS):
-        seen |= int(perceive(world.cells, constants, world.pose, perception)) << perception
+    reading, has_looked = sense(world.cells, constants, world.pose, idle, False), False
     rule = 0
     while rule < machine.targets.shape[1] and machine.targets[mode, rule] >= 0:
         fires, place = True, 0
         while fires and place < CONDITIONS:
             literal = machine.literals[mode, rule, place]
             if literal >= 0:
-                if direction < 0 and PERCEPTIONS <= literal >> 1 < IDLE:
-                    direction = find_marker(world.cells, constants, world.pose)
-                fires = holds(literal, seen, direction, idle)
+                if not has_looked and asks_compass(literal):  # only then: it takes long
+                    reading |= sense_direction(world.cells, constants, world.pose)
+                    has_looked = True
+                fires = is_true(literal, reading)
             place += 1
         if fires:
             return np.int64(machine.targets[mode, rule])

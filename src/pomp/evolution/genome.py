@@ -21,12 +21,21 @@ from pomp.core.streams import below
 from pomp.dsl.mutation import Limits
 from pomp.dsl.parser import parse_tokens
 from pomp.dsl.syntax import Program, tokens_of
-from pomp.dsl.vocabulary import LEAPS, Perception
-from pomp.engine.rule_machine import IDLE, PERCEPTIONS, SENSORS
+from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution.config import EvolveConfig
-from pomp.karel.dynamics import Compass
+from pomp.karel.sensors import (
+    IDLENESS,
+    PERCEPTIONS,
+    SENSORS,
+    literal_of,
+    mirror_literals,
+    numbers_in,
+)
 
 RULES = 4  # of a mode at most, besides its default: R
+
+_SENSOR_COUNT = len(SENSORS)
+_WITHOUT_COMPASS = np.array(numbers_in(PERCEPTIONS, IDLENESS))
 
 # Mutations of rules; the first six are of a mode's list.
 _ADD, _REMOVE, _LITERAL, _NARROW, _SWAP, _TARGET, _DEFAULT, _START, _MUTATIONS = range(9)
@@ -164,18 +173,12 @@ def mirror(machines: Machines, chosen: NDArray[np.bool_]) -> None:
     machines.literals[chosen, -1] = _OTHER_LITERALS[literals]
 
 
-_SIDES = {"turnLeft": "turnRight", "leftIsClear": "rightIsClear"}
-_SIDES |= {right: left for left, right in _SIDES.items()}
+_IMAGES = {"turnLeft": "turnRight", "turnRight": "turnLeft"}
+_IMAGES |= {sensor.name: sensor.mirror for sensor in SENSORS if sensor.mirror}
 _OTHER_TOKENS = np.array(
-    LEAPS.encode([_SIDES.get(token, token) for token in LEAPS.tokens]), np.uint8
+    LEAPS.encode([_IMAGES.get(token, token) for token in LEAPS.tokens]), np.uint8
 )
-_LEFT, _RIGHT = int(Perception.LEFT_IS_CLEAR), int(Perception.RIGHT_IS_CLEAR)
-_TO_LEFT, _TO_RIGHT = PERCEPTIONS + int(Compass.LEFT), PERCEPTIONS + int(Compass.RIGHT)
-_OTHER_SENSORS = {_LEFT: _RIGHT, _RIGHT: _LEFT, _TO_LEFT: _TO_RIGHT, _TO_RIGHT: _TO_LEFT}
-_OTHER_LITERALS = np.array(
-    [2 * _OTHER_SENSORS.get(one >> 1, one >> 1) + (one & 1) for one in range(2 * SENSORS)] + [-1],
-    np.int8,
-)  # the last is that of -1: none
+_OTHER_LITERALS = mirror_literals()
 
 
 def reflect(machines: Machines) -> None:
@@ -217,7 +220,7 @@ def first_machines(programs: NDArray[np.uint8]) -> Machines:
     count = len(programs)
     literals = np.full((count, 1, RULES, 2), -1, np.int8)
     targets = np.full((count, 1, RULES), -1, np.int8)
-    literals[:, 0, 0, 0] = 2 * IDLE
+    literals[:, 0, 0, 0] = literal_of("idle")
     targets[:, 0, 0] = 1
     zero = np.zeros((count, 1), np.int8)
     return Machines(programs[:, None].copy(), literals, targets, zero, zero[:, 0].copy())
@@ -225,13 +228,13 @@ def first_machines(programs: NDArray[np.uint8]) -> Machines:
 
 def walkers(config: EvolveConfig) -> Machines:
     """Return machines that walk to the nearest marker, all alike, one for each chain."""
-    turns = {Compass.AHEAD: 0, Compass.LEFT: 1, Compass.RIGHT: 2, Compass.BEHIND: 1}
+    turns = {"marker ahead": 0, "marker left": 1, "marker right": 2, "marker behind": 1}
     programs = np.full((3, config.tokens), LEAPS.pad, np.uint8)
     for row, action in zip(programs, ("move", "turnLeft", "turnRight"), strict=True):
         tokens = LEAPS.encode(("DEF", "run", "m(", action, "m)"))
         row[: len(tokens)] = tokens
     literals = np.full((3, RULES, 2), -1, np.int8)
-    literals[:, :, 0] = [2 * (PERCEPTIONS + direction) for direction in turns]
+    literals[:, :, 0] = [literal_of(name) for name in turns]
     targets = np.tile(np.array(list(turns.values()), np.int8), (3, 1))
     stop, start = np.full((1, 3), 3, np.int8), np.zeros(1, np.int8)
     one = Machines(programs[None], literals[None], targets[None], stop, start)
@@ -251,10 +254,9 @@ def _some_literal(stream, has_compass):
         stream: `[1]` uint64, written.
         has_compass: whether it may ask for directions.
     """
-    sensors = SENSORS if has_compass else PERCEPTIONS + 1
-    sensor = below(stream, sensors)
-    if not has_compass and sensor == PERCEPTIONS:
-        sensor = IDLE
+    sensor = below(stream, _SENSOR_COUNT if has_compass else len(_WITHOUT_COMPASS))
+    if not has_compass:
+        sensor = _WITHOUT_COMPASS[sensor]
     return 2 * sensor + below(stream, 2)
 
 

@@ -1,14 +1,11 @@
 """Turn machines of the search into program machines, which can be printed and run anywhere."""
 
 from pomp.dsl.vocabulary import LEAPS
-from pomp.engine.rule_machine import PERCEPTIONS as PERCEIVED
 from pomp.evolution.genome import Machines
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.sensors import COMPASS, IDLE, NOT, PERCEPTIONS
+from pomp.machine.sensors import print_condition
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.tasks.task import Setting
-
-_SENSORS = (*tuple(PERCEPTIONS)[:PERCEIVED], *COMPASS, IDLE)  # as literals number them
 
 
 def to_program_machine(setting: Setting, machines: Machines, row: int = 0) -> ProgramMachine:
@@ -41,7 +38,7 @@ def _rules_of(machines: Machines, row: int, mode: int) -> tuple[Rule, ...]:
     """Return the rules that follow a mode; the last one is its default."""
     targets = [int(target) for target in machines.targets[row, mode] if target >= 0]
     conditions = [
-        tuple(dict.fromkeys(_condition(int(literal)) for literal in literals if literal >= 0))
+        tuple(dict.fromkeys(print_condition(int(literal)) for literal in literals if literal >= 0))
         for literals in machines.literals[row, mode]
     ]
     rules = [
@@ -49,11 +46,6 @@ def _rules_of(machines: Machines, row: int, mode: int) -> tuple[Rule, ...]:
         for target, when in zip(targets, conditions, strict=False)
     ]
     return (*rules, Rule(_target(machines, int(machines.defaults[row, mode]))))
-
-
-def _condition(literal: int) -> str:
-    """Return the text of a literal."""
-    return NOT * (literal & 1) + _SENSORS[literal >> 1]
 
 
 def _target(machines: Machines, target: int) -> int | None:

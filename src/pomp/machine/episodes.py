@@ -28,6 +28,7 @@ from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
 from pomp.engine.rollouts import check_worlds
 from pomp.engine.starts import reset_again
 from pomp.karel.interpreter import Cap
+from pomp.karel.sensors import READING_TYPE
 from pomp.karel.world import WorldBatch
 from pomp.machine.config import EpisodeConfig
 from pomp.tasks.task import Setting
@@ -165,20 +166,20 @@ class Episodes:
         return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*arguments)
 
     def sense(self, out: Any = None, *, compass: bool = True) -> Any:
-        """Compute what transitions by rules see, as `pomp.engine.lanes.sense_world` packs it.
+        """Compute the readings of all sensors, as `pomp.karel.sensors` packs them.
 
         Args:
-            out: `[B]` uint8, written; None: a new array.
+            out: `[B]` int16, written; None: a new array.
             compass: whether to look for the nearest marker, which takes longest.
 
         Returns:
-            `[B]` uint8, numbers below `SENSES`.
+            `[B]` int16.
         """
         if self.worlds.device == "cuda":
-            senses = empty_on_device(len(self), np.uint8) if out is None else out
+            senses = empty_on_device(len(self), READING_TYPE) if out is None else out
             self.sensor(senses, compass=compass)(0)
             return senses
-        senses = np.empty(len(self), np.uint8) if out is None else out
+        senses = np.empty(len(self), READING_TYPE) if out is None else out
         kernels_of(self.setting.task).sense_worlds(
             self.setting.constants, self.worlds.arrays, self.idle, compass, senses
         )
@@ -188,7 +189,7 @@ class Episodes:
         """Prepare `sense` on a GPU as something that can be launched often.
 
         Args:
-            out: `[B]` uint8, written by every launch.
+            out: `[B]` int16, written by every launch.
             compass: whether to look for the nearest marker.
 
         Returns:

@@ -210,7 +210,7 @@ class Ensemble:
 
         Args:
             parameters: `[E, S]` float32.
-            observations: `[E, B, 8, H, W]` uint8 planes, or `[E, B]` uint8 senses.
+            observations: `[E, B, 8, H, W]` uint8 planes, or `[E, B]` int16 readings.
             modes: `[E, B]` int64, the last modes; -1 before the first.
 
         Returns:

@@ -1,23 +1,19 @@
-"""What the rules of a machine may ask for: perceptions, the compass, whether a mode was idle."""
+"""What the conditions of rules say: names of sensors, with or without `not `.
+
+The sensors themselves stand in the table of `pomp.karel.sensors`.
+"""
 
 from collections.abc import Iterable
+from typing import Any
 
 from pomp.core.errors import UnknownNameError
-from pomp.dsl.vocabulary import Perception
-from pomp.engine.lanes import DIRECTIONS, SEEN
-from pomp.karel.dynamics import Compass
+from pomp.karel.sensors import COMPASS, SENSORS, is_true, literal_of
 
-PERCEPTIONS = {perception.token: perception for perception in Perception}
-COMPASS = {
-    "marker ahead": Compass.AHEAD,
-    "marker left": Compass.LEFT,
-    "marker right": Compass.RIGHT,
-    "marker behind": Compass.BEHIND,
-    "no marker anywhere": Compass.NOWHERE,
-}
-IDLE = "idle"
-SENSORS = (*PERCEPTIONS, *COMPASS, IDLE)
+SENSOR_NAMES = tuple(
+    name for sensor in SENSORS for name in (sensor.name, sensor.contrary) if name is not None
+)
 NOT = "not "
+_is_true: Any = getattr(is_true, "py_func", is_true)  # not compiled: it takes arrays, too
 
 PERCEPTIONS_ONLY, WITH_COMPASS = "perceptions only", "with compass"
 
@@ -28,26 +24,33 @@ def check_condition(condition: object) -> None:
     Raises:
         UnknownNameError: lists the sensors, and suggests the nearest.
     """
-    if not isinstance(condition, str) or condition.removeprefix(NOT) not in SENSORS:
-        raise UnknownNameError("sensor", str(condition).removeprefix(NOT), SENSORS)
+    if not isinstance(condition, str) or condition.removeprefix(NOT) not in SENSOR_NAMES:
+        raise UnknownNameError("sensor", str(condition).removeprefix(NOT), SENSOR_NAMES)
 
 
-def holds(condition: str, senses: int) -> bool:
-    """Whether a condition holds, given what `pomp.engine.lanes.sense_world` says."""
-    return _reads(condition.removeprefix(NOT), senses) is not condition.startswith(NOT)
+def read_condition(condition: str) -> int:
+    """Return a condition as a literal."""
+    return literal_of(condition.removeprefix(NOT), negated=condition.startswith(NOT))
 
 
-def _reads(sensor: str, senses: int) -> bool:
-    if sensor == IDLE:
-        return senses >= SEEN * DIRECTIONS
-    if sensor in COMPASS:
-        return senses // SEEN % DIRECTIONS == COMPASS[sensor]
-    if PERCEPTIONS[sensor] == Perception.NO_MARKERS_PRESENT:
-        return not _reads(Perception.MARKERS_PRESENT.token, senses)
-    return bool(senses >> PERCEPTIONS[sensor] & 1)
+def print_condition(literal: int) -> str:
+    """Return a literal as a condition."""
+    return NOT * (literal & 1) + SENSORS[literal >> 1].name
+
+
+def holds(condition: str, readings: Any) -> Any:
+    """Whether a condition holds by a reading, or by each of an array of them."""
+    return _is_true(read_condition(condition), readings)
+
+
+def describe_condition(condition: str) -> str:
+    """Return a condition in plain words."""
+    literal = read_condition(condition)
+    sensor = SENSORS[literal >> 1]
+    return sensor.fails if literal & 1 else sensor.holds
 
 
 def name_sensors(conditions: Iterable[str]) -> str:
-    """`perceptions only` or `with compass`; idleness is no compass."""
-    uses_compass = any(condition.removeprefix(NOT) in COMPASS for condition in conditions)
-    return WITH_COMPASS if uses_compass else PERCEPTIONS_ONLY
+    """Return `perceptions only` or `with compass`; idleness is no compass."""
+    groups = {SENSORS[read_condition(condition) >> 1].group for condition in conditions}
+    return WITH_COMPASS if COMPASS in groups else PERCEPTIONS_ONLY

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pomp.core.configs import from_json, to_json
 from pomp.core.errors import DataFileError
-from pomp.engine.lanes import SENSES
+from pomp.karel.sensors import READINGS
 from pomp.machine.config import NetworkConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.sensors import WITH_COMPASS, check_condition, holds, name_sensors
@@ -60,9 +60,19 @@ class Rule:
     to: int | None
     when: tuple[str, ...] = ()
 
-    def holds(self, senses: int) -> bool:
-        """Whether it holds, given what `pomp.engine.lanes.sense_world` says."""
-        return all(holds(condition, senses) for condition in self.when)
+    def holds(self, readings: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Tell whether it fires.
+
+        Args:
+            readings: `[N]` integers, as `pomp.karel.sensors` packs them.
+
+        Returns:
+            `[N]` bool.
+        """
+        fires = np.ones(len(readings), np.bool_)
+        for condition in self.when:
+            fires &= holds(condition, readings)
+        return fires
 
     def check(self, modes: int) -> None:
         """Refuse a target that is no mode, and conditions that are no sensors.
@@ -129,17 +139,14 @@ class DecisionList:
         """Return what the rules choose, for all that can be sensed.
 
         Returns:
-            `[K + 1, SENSES]` int64: a row for each last mode, the first for the start.
+            `[K + 1, READINGS]` int64: a row for each last mode, the first for the start.
         """
-        end = len(self.after)
-        return np.array(
-            [
-                [next(end if one.to is None else one.to for one in rules if one.holds(senses))
-                 for senses in range(SENSES)]
-                for rules in (self.start, *self.after)
-            ],
-            np.int64,
-        )  # fmt: skip
+        table = np.full((len(self.after) + 1, READINGS), len(self.after), np.int64)
+        readings = np.arange(READINGS)
+        for row, rules in zip(table, (self.start, *self.after), strict=True):
+            for rule in reversed(rules):
+                row[rule.holds(readings)] = len(self.after) if rule.to is None else rule.to
+        return table
 
     def chooser(self, episodes: Episodes) -> Choose:
         """Return what chooses by the rules, on the worlds' device; random numbers are not used."""

@@ -45,7 +45,8 @@ class Views:
         count = sum(len(batch) for batch in batches)
         self.actors = count // members
         shape = (CHANNELS, first.height, first.width) if self._sees_grid else ()
-        self._seen = torch.empty((count, *shape), dtype=torch.uint8, device=first.device)
+        kind = torch.uint8 if self._sees_grid else torch.int16
+        self._seen = torch.empty((count, *shape), dtype=kind, device=first.device)
         self._outs = self._split(self._seen)
         self._modes = [as_tensor(batch.mode) for batch in batches]
         self._choices = torch.zeros(count, dtype=torch.int64, device=first.device)
@@ -59,7 +60,7 @@ class Views:
             ]
 
     def _prepare_look(self, batch: Episodes, out: Tensor) -> Callable[[Any], None]:
-        """Prepare looking at a batch: into `out`, `[worlds, 8, H, W]` or `[worlds]` uint8."""
+        """Prepare looking at a batch: into `out`, `[worlds, 8, H, W]` or `[worlds]`."""
         if not self._sees_grid:
             return batch.sensor(out, compass=False)
         from pomp.karel.observation_cuda import observer
@@ -84,7 +85,8 @@ class Views:
         """Return what the networks see, but for the last modes.
 
         Returns:
-            `[E, B, 8, H, W]` uint8 planes, or `[E, B]` uint8 senses; overwritten by the next look.
+            `[E, B, 8, H, W]` uint8 planes, or `[E, B]` int16 readings; the next look overwrites
+            them.
         """
         if self._seen.device.type == "cuda":
             self._launch(self._looks)
