@@ -14,6 +14,7 @@ PACKAGE = ROOT / "src" / "pomp"
 README = (ROOT / "README.md").read_text()
 ARCHITECTURE = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
 TREE = ARCHITECTURE.split("src/pomp/\n")[1].split("```")[0]
+DOCS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md"))
 PACKAGES = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
 LAYERS = re.search(r"layers = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), re.DOTALL)
 
@@ -73,10 +74,10 @@ def test_the_architecture_lists_packages_from_the_lowest_layer_to_the_highest():
     assert listed == sorted(listed, key=heights.__getitem__)
 
 
-@pytest.mark.parametrize("page", [README, ARCHITECTURE], ids=["README", "ARCHITECTURE"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *DOCS])
 def test_files_that_a_document_names_exist(page):
-    folders = "|".join((*PACKAGES, "docs", "examples", "tests", "tools"))
-    for name in re.findall(rf"`((?:{folders})/[\w/]+\.\w+)`", page):
+    folders = "|".join((*PACKAGES, "benchmarks", "docs", "examples", "results", "tests", "tools"))
+    for name in re.findall(rf"`((?:{folders})/[\w/]+\.\w+)`", (ROOT / page).read_text()):
         assert (ROOT / name).exists() or (PACKAGE / name).exists(), name
 
 
