@@ -175,7 +175,8 @@ def frames_of(
         most_actions=min(_MOST_ACTIONS, int(found.actions[episode])), keep_cells=True,
     )  # fmt: skip
     arrays = trace.arrays
-    length = arrays.action.shape[1]
+    # Turns before the end (`last_words`) are actions of the episode, but of none of its modes.
+    length = min(arrays.action.shape[1], int(arrays.length[0]))
     if not length:
         return
     returns = np.cumsum(arrays.reward[0])
