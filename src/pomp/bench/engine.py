@@ -15,6 +15,7 @@ from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.engine.rollouts import rollout
 from pomp.engine.starts import draw_starts
+from pomp.tasks.catalog import is_shipped
 from pomp.tasks.task import Task
 
 SEED = 0
@@ -36,11 +37,14 @@ class EngineBenchConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSpeed:
-    """One row of the table; `actions_per_run` is the mean over programs and starts."""
+    """One row of the table; `actions_per_run` is the mean over programs and starts.
+
+    `reference_actions_per_second` is None for a task that does not come with the package.
+    """
 
     engine_1_thread_actions_per_second: float
     engine_all_threads_actions_per_second: float
-    reference_actions_per_second: float
+    reference_actions_per_second: float | None
     threads: int
     actions_per_run: float
 
@@ -65,10 +69,11 @@ def measure(task: Task, config: EngineBenchConfig) -> EngineSpeed:
 
     one, actions = time_engine(1)
     every, _ = time_engine(None)
+    reference = _time_reference(task, config, ids) if is_shipped(task) else None
     return EngineSpeed(
         engine_1_thread_actions_per_second=one,
         engine_all_threads_actions_per_second=every,
-        reference_actions_per_second=_time_reference(task, config, ids),
+        reference_actions_per_second=reference,
         threads=thread_count(),
         actions_per_run=actions / (config.programs * config.starts),
     )

@@ -61,9 +61,6 @@ class Bench:
         """Measure the tasks one after another."""
         from pomp.tasks.catalog import TASKS, find_task
 
-        for name in self.task:
-            if ":" in name:
-                raise ConfigError(f"bench knows the fifteen tasks, not '{name}'")
         tasks = tuple(find_task(name) for name in self.task) or TASKS
         progress = ProgressLine("bench", len(tasks))
         table = {}
@@ -86,10 +83,8 @@ class Bench:
             one = speed.engine_1_thread_actions_per_second
             both = speed.engine_all_threads_actions_per_second
             slow = speed.reference_actions_per_second
-            lines.append(
-                f"{name:<14} {one / 1e6:>10.1f} M {both / 1e6:>10.1f} M {slow / 1e3:>10.1f} k "
-                f"{one / slow:>7.0f}x"
-            )
+            beside = f" {slow / 1e3:>10.1f} k {one / slow:>7.0f}x" if slow else ""
+            lines.append(f"{name:<14} {one / 1e6:>10.1f} M {both / 1e6:>10.1f} M{beside}")
         lines.append("actions per second; random programs, 32 starts each, cap calls220")
         return {"tasks": {name: asdict(speed) for name, speed in table.items()}}, lines
 
