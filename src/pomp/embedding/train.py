@@ -156,10 +156,12 @@ class Trainer:
         self.sums += self.steps.step_optimizer(programs, behaviours, noise, self._learning_rate())
 
     def _rows(self, phase: For, size: int) -> NDArray[np.int64]:
+        """Draw the programs of this step's batch: their rows `[B]` in the training split."""
         at = self.position
         return self._draws.rows(at.epoch, phase, at.step, size, len(self.train))
 
     def _noise(self, purpose: For, step: int, rows: int) -> Tensor:
+        """Draw standard normal noise `[B, Z]` for the latents of so many rows."""
         latent = self.config.model.latent
         return self._draws.normal(self.position.epoch, purpose, step, rows, latent)
 
@@ -197,6 +199,7 @@ class Trainer:
         return drawn
 
     def _as_batch(self, ids: NDArray[np.uint8]) -> ProgramBatch:
+        """Prepare programs, `ids` `[B, L]` uint8 with `DEF` first, for the networks."""
         states = grammar_states(ids, self.model.grammar)
         lengths = (ids != self.model.vocabulary.pad).sum(axis=1)
         up = [torch.from_numpy(array).to(self.device).long() for array in (ids, lengths, states)]
@@ -331,5 +334,5 @@ def check_fit(config: TrainingConfig, data: DatasetConfig) -> None:
 
 
 def _with_def(generated: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """`DEF` before the generated tokens."""
+    """Put `DEF` before the tokens: `generated` `[B, L]` uint8 becomes `[B, L + 1]`."""
     return np.concatenate([np.full((len(generated), 1), DEF, np.uint8), generated], axis=1)

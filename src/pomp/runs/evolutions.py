@@ -225,7 +225,7 @@ class EvolveSeed:
         self._folder.restore(self._take)
 
     def _take(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Go on from a checkpoint's arrays, each of its own shape `[...]`, and values."""
+        """Go on from a checkpoint: its `arrays`, each of its own shape `[...]`, and its values."""
         self.evolution.restore(arrays, values)
         self._seconds, self._records = float(values["seconds"]), list(values["records"])
 

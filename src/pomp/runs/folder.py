@@ -108,7 +108,7 @@ class RunFolder:
     def write_arrays(
         self, name: str, arrays: dict[str, NDArray[Any]], values: dict[str, Any]
     ) -> None:
-        """Write a file of arrays (each of its own shape `[...]`) and values, whole or not at all.
+        """Write a file of `arrays`, each of its own shape `[...]`, and values, whole or not at all.
 
         Raises:
             OutputError: there is no space, or the folder cannot be written.

@@ -51,6 +51,7 @@ def read_paths(folder: Path, task: str | None = None, seed: int | None = None) -
 
 
 def _project(name: str, runs: list[NDArray[np.float64]]) -> Paths:
+    """Project the paths of some `runs`, `[T, Z]` each, onto the plane of their largest spread."""
     whole = np.concatenate(runs)
     mean = whole.mean(axis=0)
     _, spread, axes = np.linalg.svd(whole - mean, full_matrices=False)

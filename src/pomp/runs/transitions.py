@@ -43,7 +43,7 @@ class TransitionsRun:
         self._began, self._before = time.monotonic(), self.training.update
 
     def _take(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Go on from a checkpoint's arrays, each of its own shape `[...]`, and values."""
+        """Go on from a checkpoint: its `arrays`, each of its own shape `[...]`, and its values."""
         self.training.restore(arrays, values)
         self.records = [list(own) for own in values["records"]]
 
