@@ -68,26 +68,39 @@ def open_streams(
 
 
 def branch(streams: NDArray[np.uint64], numbers: NDArray[np.integer] | int) -> NDArray[np.uint64]:
-    """First states of streams that are numbered within others; the shapes are broadcast."""
+    """Return the first states of streams that are numbered within others.
+
+    Args:
+        streams: `[...]` uint64.
+        numbers: `[...]` integers; the shapes are broadcast.
+
+    Returns:
+        `[...]` uint64.
+    """
     with np.errstate(over="ignore"):
         return _mix(streams + _mix(np.asarray(numbers).astype(np.uint64) + _STEP))
 
 
 def seed_streams(purpose: Purpose, seeds: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """First states of one stream per seed; `[len(seeds)]` uint64."""
+    """Return the first states of one stream for each of `seeds` `[N]` int64: `[N]` uint64."""
     with np.errstate(over="ignore"):
         state = _mix(np.asarray(purpose, np.uint64) + _STEP)
         return _mix(state + _mix(seeds.astype(np.uint64) + _STEP))
 
 
 def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the hash of every element of `z` `[...]` uint64: `[...]` uint64."""
     z = (z ^ (z >> _S30)) * _MIX_1
     z = (z ^ (z >> _S27)) * _MIX_2
     return z ^ (z >> _S31)
 
 
 def draw_normal(streams: NDArray[np.uint64], dimensions: int) -> NDArray[np.float32]:
-    """`[len(streams), dimensions]`: a vector from N(0, I) for every stream, in place."""
+    """Draw a vector from N(0, I) from each of `streams` `[N]` uint64, which are written.
+
+    Returns:
+        `[N, dimensions]` float32.
+    """
     vectors = np.empty((len(streams), dimensions), np.float32)
     _draw_normal(streams, vectors)
     return vectors
@@ -95,7 +108,10 @@ def draw_normal(streams: NDArray[np.uint64], dimensions: int) -> NDArray[np.floa
 
 @kernel
 def _draw_normal(streams, vectors):
-    """Fill `vectors` `[N, Z]` float32 with normal numbers, a stream `[N]` uint64 for each row."""
+    """Fill the rows of `vectors` `[N, Z]` float32 with normal numbers.
+
+    Each is drawn from its own of `streams` `[N]` uint64, which are written.
+    """
     for row in range(len(vectors)):
         stream = streams[row : row + 1]
         for place in range(0, vectors.shape[1], 2):
@@ -107,7 +123,11 @@ def _draw_normal(streams, vectors):
 
 
 def draw_units(streams: NDArray[np.uint64], count: int) -> NDArray[np.float64]:
-    """`[count, len(streams)]`: the next numbers from 0 to 1 of every stream, in place."""
+    """Draw the next numbers from 0 to 1 from each of `streams` `[N]` uint64, which are written.
+
+    Returns:
+        `[count, N]` float64.
+    """
     numbers = np.empty((count, len(streams)))
     _draw_units(streams, numbers)
     return numbers
@@ -115,16 +135,17 @@ def draw_units(streams: NDArray[np.uint64], count: int) -> NDArray[np.float64]:
 
 @kernel
 def _draw_units(streams, numbers):
-    """Fill `numbers` `[T, N]` float64, a stream `[N]` uint64 for each column."""
+    """Fill the columns of `numbers` `[T, N]` float64, each from one of `streams` `[N]` uint64."""
     for column in range(len(streams)):
         for row in range(len(numbers)):
             numbers[row, column] = unit(streams[column : column + 1])
 
 
 def streams_drawing(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """States whose next draw is the given value: splitmix64 run backwards.
+    """Return the states whose next draws are given `values` `[...]` uint64: `[...]` uint64.
 
-    Replaying a recorded trace uses it to lead a task's single draw to every outcome.
+    This is splitmix64 run backwards. Replaying a recorded trace uses it to lead a task's single
+    draw to every outcome.
     """
     with np.errstate(over="ignore"):
         z = _unshift(np.asarray(values, np.uint64), 31) * _inverse(_MIX_2)
@@ -133,7 +154,7 @@ def streams_drawing(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _unshift(z: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:
-    """Solve z = x ^ (x >> by) for x."""
+    """Solve z = x ^ (x >> by) for x; `z` and x are `[...]` uint64."""
     x = z
     for _ in range(64 // by):
         x = z ^ (x >> np.uint64(by))

@@ -1,4 +1,8 @@
-"""Random programs with the paper's probabilities, expanded from the grammar's table."""
+"""Random programs with the paper's probabilities, expanded from the grammar's table.
+
+Compiled functions expand symbols on a stack, `items` `[N, 3]` int32: symbol, depth and nesting.
+They write token `ids` `[L]` uint8 of one program and draw from its `stream` `[1]` uint64.
+"""
 
 from dataclasses import dataclass
 from functools import cache
@@ -97,7 +101,7 @@ def sample_programs(
 
 
 def stack_for(tokens: int) -> NDArray[np.int32]:
-    """Scratch for `expand` on a program of so many tokens."""
+    """Return a stack for `expand` on a program of so many tokens, `[N, 3]` int32."""
     return np.empty((tokens + _LONGEST_FORM, _ITEM), np.int32)
 
 
@@ -151,7 +155,7 @@ def grammar_tables(vocabulary: Vocabulary) -> GrammarTables:
 
 @scalar
 def _choose(stream, cumulated):
-    """An index with the given cumulated probabilities; one draw."""
+    """Draw an index with the given `cumulated` `[N]` float64 probabilities; one draw."""
     u = unit(stream)
     index = 0
     while index < len(cumulated) - 1 and u >= cumulated[index]:
@@ -161,7 +165,11 @@ def _choose(stream, cumulated):
 
 @scalar
 def _schedule(items, height, form, depth, nesting):
-    """Put a form's symbols on the stack, first symbol on top; returns the new height."""
+    """Put the symbols of a `form` `[S]` int16 on the stack, the first on top.
+
+    Returns:
+        The new height.
+    """
     for place in range(len(form) - 1, -1, -1):
         if form[place] != _NOTHING:
             items[height, _SYMBOL] = form[place]
@@ -187,9 +195,9 @@ def expand(stream, height, tables, max_depth, max_nesting, items, ids, at):
     Args:
         stream: `[1]` uint64, written.
         height: of the stack.
-        tables: see `grammar_tables`, read.
-        max_depth: see `SamplerConfig`, also for `max_nesting`.
-        max_nesting: see `max_depth`.
+        tables: the `GrammarTables`, read.
+        max_depth: a statement deeper than this becomes an action.
+        max_nesting: a statement inside more loops and branches than this becomes an action.
         items: `[H, 3]` int32, the stack: symbol, depth, nesting; written.
         ids: `[L]` uint8, written.
         at: where to begin.
@@ -239,6 +247,9 @@ def sample_program(stream, tables, max_depth, max_nesting, items, ids):
 
 @kernel
 def _sample_batch(part, parts, streams, tables, max_depth, max_nesting, items, ids):
-    """Expand a program into rows `part`, `part + parts`, ... of `ids`."""
+    """Expand a program into rows `part`, `part + parts`, ... of `ids` `[P, L]` uint8.
+
+    `streams` `[P]` uint64 are drawn from.
+    """
     for p in range(part, len(ids), parts):
         sample_program(streams[p : p + 1], tables, max_depth, max_nesting, items, ids[p])

@@ -67,6 +67,7 @@ class Trace:
         return shares
 
     def _coverage(self, program: int, place: int) -> NDArray[np.float64]:
+        """Return the `[B]` float64 shares of `coverage` as if all lanes ran one program."""
         code = self.code
         operations = code.instructions[program] & OPERATION_MASK
         tests = np.flatnonzero((operations >= TEST) & (operations < BACK))
@@ -80,7 +81,12 @@ class Trace:
 
 
 def _entry_of(instructions: NDArray[np.uint32], back: int) -> int:
-    """The instruction that enters the loop ending at `back`: right before its body."""
+    """Return the instruction that enters the loop ending at `back`: right before its body.
+
+    Args:
+        instructions: `[L]` uint32, a program.
+        back: the instruction that ends a round of the loop.
+    """
     return (int(instructions[back]) >> ARGUMENT_SHIFT & ARGUMENT_MASK) - 1
 
 
@@ -102,7 +108,8 @@ def record(
         setting: the task.
         programs: P programs.
         worlds: B start states.
-        lists: see `rollout`.
+        lists: `[Q, M]` numbers of programs, padded with -1: those of a row run one after the
+            other, each from the state the last one left. None: every program is a list.
         paired: list i on world i; else every list on every world, lane q * B + b.
         cap: how long one program may run.
         most_actions: rows kept per lane; further actions are performed but not kept. None: as

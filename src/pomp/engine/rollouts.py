@@ -87,7 +87,7 @@ def rollout(
         setting: the task.
         programs: P programs.
         worlds: B start states.
-        lists: Q rows of indices into `programs`, padded with -1: the programs of a row run one
+        lists: `[Q, M]` indices into `programs`, padded with -1: the programs of a row run one
             after the other, each from the state the last one left, each with a fresh cap. None:
             every program is a list of its own.
         cap: how long one program may run.
@@ -117,6 +117,7 @@ def _cross(
     setting: Setting, code: Code, rows: NDArray[np.int32], worlds: WorldBatch, cap: Cap | str,
     keep_worlds: bool, threads: int | None,
 ) -> Rollout:  # fmt: skip
+    """Run every list of programs, `rows` `[Q, M]` int32, on every world."""
     units = Units.crossed(rows, len(worlds))
     after = worlds.allocate(units.lanes if keep_worlds else 0)
     results = _run(Launch(setting, code, units, worlds, cap), after, threads)
@@ -149,9 +150,19 @@ def advance(
     cap: Cap | str = DEFAULT_CAP,
     threads: int | None = None,
 ) -> Rollout:
-    """Run program `choice[b]` on world b, in place (-1: none); the arrays are `[B, 1]`.
+    """Run one program on each world, in place.
 
-    `returns` is what each episode is worth now; the reward of the step is its difference.
+    Args:
+        setting: the task.
+        programs: P programs.
+        worlds: B states, written.
+        choice: `[B]` integers: which program runs on each world; -1: none.
+        cap: how long one program may run.
+        threads: CPU threads; None: all. The result does not depend on it.
+
+    Returns:
+        Arrays `[B, 1]`. Its `returns` are those of the episodes so far; the reward of the step is
+        their difference.
     """
     code = as_code(programs)
     rows = as_lists(np.asarray(choice).reshape(-1, 1), len(code))
@@ -168,9 +179,17 @@ def act_on(
     *,
     threads: int | None = None,
 ) -> Any:
-    """Perform one action in every world, in place; returns the rewards `[B]`.
+    """Perform one action in every world, in place.
 
-    On a GPU the actions are an array there, and that they are in 0..4 is the caller's promise.
+    Args:
+        setting: the task.
+        worlds: B states, written.
+        actions: `[B]` integers from 0 to 4. On a GPU they are an int64 array there, and that they
+            are in range is the caller's promise.
+        threads: CPU threads; None: all. The result does not depend on it.
+
+    Returns:
+        The rewards `[B]` float64, on the worlds' device.
     """
     check_worlds(setting, worlds)
     if worlds.device == "cuda":
@@ -242,7 +261,18 @@ def as_code(programs: Programs, *, source: bool = False) -> Code:
 def as_lists(
     lists: NDArray[np.integer] | Sequence[Sequence[int]] | None, count: int
 ) -> NDArray[np.int32]:
-    """Rows of program numbers as the kernels take them; None: each program is a row."""
+    """Return lists of programs as compiled code takes them.
+
+    Args:
+        lists: `[Q, M]` numbers of programs, -1 for none; None: each program is a list.
+        count: how many programs there are.
+
+    Returns:
+        `[Q, M]` int32.
+
+    Raises:
+        ConfigError: they are no such rows.
+    """
     if lists is None:
         return np.arange(count, dtype=np.int32).reshape(-1, 1)
     try:

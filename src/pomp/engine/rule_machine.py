@@ -140,7 +140,7 @@ def next_mode(mode, machine, constants, world, idle):
     while rule < machine.targets.shape[1] and machine.targets[mode, rule] >= 0:
         fires, place = True, 0
         while fires and place < CONDITIONS:
-            literal = machine.literals[mode, rule, place]
+            literal = np.int64(machine.literals[mode, rule, place])
             if literal >= 0:
                 if not has_looked and asks_compass(literal):  # only then: it takes long
                     reading |= sense_direction(world.cells, constants, world.pose)

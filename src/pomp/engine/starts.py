@@ -15,19 +15,19 @@ from pomp.tasks.task import Setting, Start
 
 
 def empty_worlds(setting: Setting, count: int) -> WorldBatch:
-    """Room for so many worlds of a setting, all zero."""
+    """Return so many worlds of a setting, all zero."""
     return WorldBatch.empty(setting.task.name, count, setting.height, setting.width, setting.slots)
 
 
 def reset(setting: Setting, streams: NDArray[np.uint64], device: str = "cpu") -> WorldBatch:
-    """Fresh worlds, one per stream; each draws its start from its own stream."""
+    """Return fresh worlds; each draws its start from its own of `streams` `[B]` uint64."""
     worlds = empty_worlds(setting, len(streams)).to(device)
     reset_again(setting, worlds, streams)
     return worlds
 
 
 def reset_again(setting: Setting, worlds: WorldBatch, streams: NDArray[np.uint64]) -> None:
-    """Fresh worlds in place; see `reset`."""
+    """Draw a start for each world, in place, from its own of `streams` `[B]` uint64."""
     fill(worlds.stream, streams)
     if worlds.device == "cuda":
         cuda_kernels_of(setting).reset_worlds[blocks_for(len(worlds)), THREADS](
@@ -60,7 +60,12 @@ def draw_starts(
 def begin(
     setting: Setting, maps: Sequence[Map], streams: NDArray[np.uint64] | None = None
 ) -> WorldBatch:
-    """Worlds that start from given maps; without streams, from those of seed 0.
+    """Return worlds that start from given maps.
+
+    Args:
+        setting: the task.
+        maps: B of them.
+        streams: `[B]` uint64, the random streams of the worlds; None: those of seed 0.
 
     Raises:
         WorldError: a map has the wrong size, or the task cannot start there.

@@ -91,6 +91,12 @@ class Launch:
 
 
 def _table(rows: NDArray[np.integer], first: NDArray[np.integer] | int) -> NDArray[np.int32]:
+    """Return the table of units without candidates, `[Q, 3]` int32.
+
+    Args:
+        rows: `[Q]`: the list of each unit.
+        first: `[Q]`: its first world, or one number for all.
+    """
     table = np.zeros((len(rows), 3), np.int32)
     table[:, 0], table[:, 2] = rows, first
     return table

@@ -1,4 +1,11 @@
-"""One world: its state, its rules, its interpreter."""
+"""One world: its state, its dynamics, its interpreter, its sensors.
+
+Compiled functions of one world take these arrays:
+
+- `cells` `[H * W]` uint8, a byte per cell; written where a function says so.
+- `constants` `[N]` int64, the numbers of the setting, read.
+- `memory` `[M]` int32, the task's integers about the world.
+"""
 
 from pomp.core.doors import open_door
 

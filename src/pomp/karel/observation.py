@@ -35,7 +35,15 @@ def plane_bit(byte, plane, last):
 
 @kernel
 def _observe(first, last, cells, pose, planes):
-    """Write the planes of worlds `first` to `last - 1`."""
+    """Write the planes of worlds `first` to `last - 1`.
+
+    Args:
+        first: the first world.
+        last: the one behind the last.
+        cells: `[B, H * W]` uint8, read.
+        pose: `[B]` int32, read.
+        planes: `[B, C, H * W]` uint8, written.
+    """
     last_plane = planes.shape[1] - 1
     for world in range(first, last):
         for direction in range(WALL_PLANE):

@@ -15,7 +15,13 @@ _BYTES = 4  # of a word
 
 @device_kernel
 def observe_cells(cells, pose, planes):
-    """One thread per cell: neighbours write neighbouring bytes of every plane."""
+    """Write the planes with one thread per cell: neighbours write neighbouring bytes.
+
+    Args:
+        cells: `[B, H * W]` uint8, read.
+        pose: `[B]` int32, read.
+        planes: `[B, C, H * W]` uint8, written.
+    """
     place = cuda.grid(1)
     size = cells.shape[1]
     world, cell = place // size, place % size
@@ -30,7 +36,13 @@ def observe_cells(cells, pose, planes):
 
 @device_kernel
 def observe_words(cells, pose, planes):
-    """The same with four cells to a thread: both arrays hold uint32, four bytes a piece."""
+    """Write the planes with one thread for four cells, which are one word.
+
+    Args:
+        cells: `[B, H * W / 4]` uint32, four bytes a piece, read.
+        pose: `[B]` int32, read.
+        planes: `[B, C, H * W / 4]` uint32, written.
+    """
     place = cuda.grid(1)
     size = cells.shape[1]
     world, word = place // size, place % size

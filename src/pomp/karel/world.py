@@ -249,7 +249,7 @@ class WorldBatch:
         return self.memory[:, ACTIONS]
 
     def take(self, indices: Sequence[int] | NDArray[np.integer]) -> "WorldBatch":
-        """A copy of some of the worlds, in the given order; repeats are fine."""
+        """Return a copy of the worlds at `indices` `[N]`, in that order; repeats are fine."""
         if self.device == "cuda":
             return self.to("cpu").take(indices).to("cuda")
         chosen = np.asarray(indices, np.intp)

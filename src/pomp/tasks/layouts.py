@@ -107,14 +107,14 @@ def kth_free(cells, k):
 
 
 def room(height: int, width: int) -> NDArray[np.uint8]:
-    """An empty room as a map's grid."""
+    """Return an empty room as a map's grid, `[H, W]` uint8."""
     grid = np.full((height, width), WALL, np.uint8)
     grid[1:-1, 1:-1] = 0
     return grid
 
 
 def stairs(height: int, width: int) -> NDArray[np.uint8]:
-    """The stairs of `build_stairs` as a map's grid."""
+    """Return the stairs of `build_stairs` as a map's grid, `[H, W]` uint8."""
     grid = room(height, width)
     for col in range(2, width):
         grid[[height + 1 - col, height - col], col] = WALL

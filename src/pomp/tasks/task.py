@@ -295,7 +295,7 @@ class Setting:
 
     @cached_property
     def constants(self) -> NDArray[np.int64]:
-        """The rules as the engine takes them."""
+        """The setting's numbers as compiled code takes them, `[N]` int64."""
         constants = self.task.constants(self)
         whole = lcm(
             constants.pay.denominator, constants.cost.denominator, constants.fine.denominator
