@@ -28,11 +28,12 @@ test: install  ## run the test suite (minutes)
 test-slow: install  ## run the long tests too
 	$(BIN)/python -m pytest -m 'slow and not cuda'
 
-check: install  ## lint, format, types, layers
+check: install  ## lint, format, types, layers, and what tools/check_house.py counts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/check_house.py
 
 zoo: install  ## put machines of trainings (RUNS=folders) into the package, where they are better
 	$(BIN)/python -c 'import sys, pathlib, pomp.machine.zoo as zoo; \

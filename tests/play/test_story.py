@@ -3,7 +3,7 @@
 import pytest
 from stories import acting, machine, plain, random_network, watching
 
-from pomp.cli.play import draw
+from pomp.cli.play import draw_screen
 from pomp.core.errors import ConfigError
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.evaluation import evaluate
@@ -137,7 +137,7 @@ def test_the_end_stays_until_a_key():
     player.pass_time(9.0)
     player.press("n")
     assert player.moment == last
-    shown = plain(draw(player.view(), 79, 24))
+    shown = plain(draw_screen(player.view(), 79, 24))
     assert any(f"return {last.worth:.6f}" in line for line in shown)
     assert "over: the machine chose to end" in shown
     player.press("r")

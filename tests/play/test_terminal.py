@@ -15,7 +15,7 @@ import pytest
 import tyro
 from stories import acting, machine, plain
 
-from pomp.cli.play import Play, draw, paint, split_keys
+from pomp.cli.play import Play, draw_screen, paint, split_keys
 from pomp.core.errors import ConfigError
 from pomp.play.story import Acting, View
 from processes import PATIENCE
@@ -38,7 +38,7 @@ def test_a_person_sees_the_reward_of_every_action():
     player = acting()
     player.press("p")
     player.press("a")
-    shown = plain(draw(player.view(), 79, 24))
+    shown = plain(draw_screen(player.view(), 79, 24))
     first, second = (moment.reward for moment in player.sandbox.moments[1:])
     assert first + second > 0
     assert any(line.endswith(f"  1  pickMarker {first:+.6f}") for line in shown)
@@ -47,13 +47,14 @@ def test_a_person_sees_the_reward_of_every_action():
 
 def test_a_machine_says_what_it_would_do_where_a_person_stands():
     player = Acting(machine().configure(), 0, machine())
-    assert "from here the machine would begin with mode 1" in plain(draw(player.view(), 79, 24))
+    shown = plain(draw_screen(player.view(), 79, 24))
+    assert "from here the machine would begin with mode 1" in shown
 
 
 @pytest.mark.parametrize("size", [(8, 8), (12, 12), (14, 22), (16, 16)])
 def test_all_of_a_world_fits_into_80_by_24(size):
     view = some_view(*size)
-    shown = plain(draw(view, 79, 24))
+    shown = plain(draw_screen(view, 79, 24))
     assert len(shown) <= 24
     for row, line in enumerate(view.world):
         drawn = shown[2 + row][: 2 * size[1]]
@@ -63,13 +64,13 @@ def test_all_of_a_world_fits_into_80_by_24(size):
 
 
 def test_the_agent_stands_beside_the_markers_under_it():
-    shown = plain(draw(some_view(), 79, 24))
+    shown = plain(draw_screen(some_view(), 79, 24))
     assert shown[7].startswith("##. . >2. . . ##")
     assert shown[4].startswith("##m 3 + . . . ##")
 
 
 def test_the_current_line_is_marked_and_in_sight():
-    shown = plain(draw(some_view(text=200), 79, 24))
+    shown = plain(draw_screen(some_view(text=200), 79, 24))
     marked = [line[19:] for line in shown if "> line" in line]
     assert marked == ["> line 100"]
     assert sum(line.endswith("  ...") for line in shown) == 2
@@ -77,13 +78,13 @@ def test_the_current_line_is_marked_and_in_sight():
 
 def test_the_layout_does_not_move_with_the_length_of_the_program():
     short, long = some_view(text=3), some_view(text=12)
-    assert len(draw(replace(short, tallest=12), 79, 24)) == len(draw(long, 79, 24))
+    assert len(draw_screen(replace(short, tallest=12), 79, 24)) == len(draw_screen(long, 79, 24))
 
 
 @pytest.mark.parametrize("columns", [1, 5, 20, 40, 79, 200])
 @pytest.mark.parametrize("rows", [1, 2, 5, 9, 10, 16, 24, 60])
 def test_a_frame_never_exceeds_its_terminal_and_says_what_is_missing(columns, rows):
-    shown = plain(draw(some_view(16, 16), columns, rows))
+    shown = plain(draw_screen(some_view(16, 16), columns, rows))
     assert len(shown) <= rows
     assert max(map(len, shown)) <= columns
     if rows > 1 and (columns < 40 or rows < 24):
@@ -93,7 +94,7 @@ def test_a_frame_never_exceeds_its_terminal_and_says_what_is_missing(columns, ro
 
 
 def test_without_colours_nothing_but_the_cursor_is_controlled():
-    lines = draw(some_view(), 79, 24)
+    lines = draw_screen(some_view(), 79, 24)
     assert set(re.findall(r"\x1b\[[0-9;]*[A-Za-z]", paint(lines, colours=False))) == {
         "\x1b[H", "\x1b[K", "\x1b[J",
     }  # fmt: skip

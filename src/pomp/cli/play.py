@@ -114,7 +114,7 @@ class Player(Protocol):
 def _play(player: Player, terminal: "Terminal") -> None:
     while True:
         wait = player.pass_time(time.monotonic())
-        terminal.show(draw(player.view(), *terminal.size()))
+        terminal.show(draw_screen(player.view(), *terminal.size()))
         for key in terminal.keys(wait):
             if key in _QUIT:
                 return
@@ -140,7 +140,7 @@ _GAP, _LEAST_TEXT = 3, 24  # columns beside the world
 _FRAME_LINES = 4  # title, notice, a blank line, keys
 
 
-def draw(view: "View", columns: int, rows: int) -> list[list[Span]]:
+def draw_screen(view: "View", columns: int, rows: int) -> list[list[Span]]:
     """A frame that fits into so many columns and rows."""
     height, width = len(view.world), len(view.world[0])
     room = rows - _FRAME_LINES - len(view.status)
