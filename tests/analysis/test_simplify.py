@@ -12,10 +12,7 @@ from pomp.analysis.simplification import simplify
 from pomp.cli.main import main
 from pomp.core.errors import ConfigError
 from pomp.core.streams import Purpose
-from pomp.dsl.parser import parse
-from pomp.dsl.printer import print_program
 from pomp.dsl.sampling import sample_programs
-from pomp.dsl.shortening import shorten
 from pomp.dsl.vocabulary import LEAPS
 from pomp.engine.starts import draw_starts
 from pomp.learning.random_transition import randomise
@@ -286,23 +283,6 @@ def test_starts_are_drawn_where_the_task_draws_and_never_those_of_evaluation():
 
 
 # Properties.
-
-
-@settings(max_examples=60)
-@given(st.sampled_from(PROGRAMS))
-def test_shortenings_are_programs_that_are_shorter(text):
-    found = shorten(parse(text))
-    assert len({one.program for one in found}) == len(found)
-    for one in found:
-        assert print_program(parse(one.program)) == one.program
-        assert len(one.program.split()) < len(text.split())
-
-
-def test_a_program_nested_a_thousand_deep_is_shortened():
-    text = "DEF run m( move " + "WHILE c( frontIsClear c) w( " * 600 + "move " + "w) " * 600 + "m)"
-    found = shorten(parse(text))
-    assert found[0].program == "DEF run m( move m)"
-    assert len(found[-1].program.split()) == len(text.split()) - 1
 
 
 CONDITIONS = st.sampled_from([*SENSOR_NAMES, *(f"not {name}" for name in SENSOR_NAMES)])
