@@ -33,7 +33,7 @@ def test_few_starts_are_all_taken_and_many_are_drawn() -> None:
 
 def test_search_validation_and_evaluation_begin_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Starts(monkeypatch)
-    search = Evolution(find_task("CleanHouse").configure(), 0, config_of(steps=5))
+    search = Evolution(find_task("UpNDown").configure(), 0, config_of(steps=5))
     search.advance(lambda: False)
     found = seen.take()
     assert set(found) == {Purpose.SEARCH, Purpose.VALIDATION}
