@@ -15,12 +15,10 @@ from pomp.embedding.demonstrations import (
     make_recording,
     make_scratch,
     record_action,
-    record_branch,
-    refuse_action,
 )
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.dynamics import act
-from pomp.karel.interpreter import Cap, WorldState, run_program
+from pomp.karel.interpreter import Cap, WorldState, refuses_nothing, run_program, sees_nothing
 from pomp.tasks.random_world import step
 from pomp.tasks.task import Setting
 
@@ -144,7 +142,7 @@ def _compare(
                 for cell in range(len(other)):
                     cells[0, cell] = starts.cells[p, k, cell]
                 run_program(
-                    step, refuse_action, record_action, record_branch, recording, code[p],
+                    step, refuses_nothing, record_action, sees_nothing, recording, code[p],
                     cap, constants,
                     WorldState(cells[0], pose, memory[0], scratch.stream), scratch.counters,
                 )  # fmt: skip

@@ -17,6 +17,7 @@ from pomp.dsl.bytecode import (
     BACK,
     OPERATION_MASK,
     REPEAT,
+    STOP,
     TEST,
     Code,
 )
@@ -261,6 +262,15 @@ def record_branch(recording, pc, holds):
 
 
 @scalar
+def _count_instructions(code):
+    """Return how many instructions a program, `code` `[L]` uint32, has before its end."""
+    pc = 0
+    while pc < len(code) and code[pc] & OPERATION_MASK != STOP:
+        pc += 1
+    return pc
+
+
+@scalar
 def _add_branches(code, branches, seen):
     """Add the branches of one run to those of all; the test that ends a WHILE's round is its first.
 
@@ -311,13 +321,15 @@ def _demonstrate(  # noqa: C901 - one condition after the other
         scratch: `RunScratch`.
         found: `Demonstrations`, written.
     """
-    length, branches, seen = recording.length, recording.branches, scratch.seen
+    length = recording.length
     cells, pose, memory, start = scratch.cells, scratch.pose, scratch.memory, scratch.other
     for p in range(part, len(found.found), parts):
         stream = streams[p : p + 1]
-        for pc in range(len(seen)):
+        size = _count_instructions(code[p])
+        program, branches, seen = code[p, :size], recording.branches[:size], scratch.seen[:size]
+        for pc in range(size):
             seen[pc] = 0
-        before = _covered(code[p], seen)  # of the last run that counted
+        before = _covered(program, seen)  # of the last run that counted
         trial = 0
         while trial < limits.trials and found.found[p] < found.cells.shape[1]:
             trial += 1
@@ -325,7 +337,7 @@ def _demonstrate(  # noqa: C901 - one condition after the other
             for cell in range(len(start)):
                 start[cell] = cells[0, cell]
             length[0] = 0
-            for pc in range(len(branches)):
+            for pc in range(size):
                 branches[pc] = 0
             ending = run_program(
                 step, refuse_action, record_action, record_branch, recording,
@@ -334,8 +346,8 @@ def _demonstrate(  # noqa: C901 - one condition after the other
             ).ending  # fmt: skip
             if ending == _REFUSED:
                 continue
-            _add_branches(code[p], branches, seen)
-            covered = _covered(code[p], seen)
+            _add_branches(program, branches, seen)
+            covered = _covered(program, seen)
             states = length[0] + 1
             is_new = covered != 1 and covered > before
             if ending != _COMPLETED or states > limits.most_states:
