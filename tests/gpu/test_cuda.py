@@ -96,15 +96,15 @@ def test_too_little_memory_means_smaller_parts_and_the_same_result(monkeypatch):
     code = compile_ids(sample_programs(100, 0))
     worlds = draw_starts(setting, 16, 0, device="cuda")
     whole = rollout(setting, code, worlds, keep_worlds=True).to("cpu")
-    real = pomp.core.cuda.room
+    real = pomp.core.cuda.empty_on_device
 
     def tight(shape, dtype):
         if np.prod(shape) * np.dtype(dtype).itemsize > 20_000:
-            raise DeviceMemoryError("no room")
+            raise DeviceMemoryError("too little memory")
         return real(shape, dtype)
 
     for module in ("pomp.engine.rollout_cuda", "pomp.karel.world"):
-        monkeypatch.setattr(f"{module}.room", tight)
+        monkeypatch.setattr(f"{module}.empty_on_device", tight)
     parts = rollout(setting, code, worlds, keep_worlds=True)
     assert parts.returns.tobytes() == whole.returns.tobytes()
     assert parts.worlds.cells.tobytes() == whole.worlds.cells.tobytes()

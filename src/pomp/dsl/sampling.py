@@ -203,7 +203,7 @@ def expand(stream, height, tables, max_depth, max_nesting, items, ids, at):
         at: where to begin.
 
     Returns:
-        Where it ends, or -1 if there is no room.
+        Where it ends, or -1 if the row is too short.
     """
     limit = len(ids)
     while height > 0:

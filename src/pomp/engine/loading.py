@@ -19,7 +19,7 @@ from pomp.tasks.task import Setting, Task
 _TASK_IMPORT = "from pomp.tasks.random_world import begin, draw_start, step  # the task"
 _SIZES = "CELLS, SLOTS, DEPTH = 64, 5, 24  # the sizes"
 _DEPTHS = (24, 128, 2048)
-"""Loop counters a GPU kernel has room for; the first is enough for any decoded program."""
+"""Capacities of a GPU kernel for loop counters; the first is enough for any decoded program."""
 
 
 @cache
@@ -29,8 +29,8 @@ def kernels_of(task: Task) -> ModuleType:
 
 
 def cuda_kernels_of(setting: Setting, depth: int = 0) -> ModuleType:
-    """The kernel module of a setting on the GPU, with room for `depth` loop counters."""
-    enough = next(room for room in _DEPTHS if room >= depth)
+    """The kernel module of a setting on the GPU, with a capacity of `depth` loop counters."""
+    enough = next(capacity for capacity in _DEPTHS if capacity >= depth)
     return _cuda_kernels(setting.task, setting.height * setting.width, setting.slots, enough)
 
 
