@@ -15,7 +15,19 @@ from pomp.core.streams import branch, streams_drawing
 from pomp.dsl.bytecode import COUNTERS_PER_LOOP, Code
 from pomp.engine.rollouts import act_on
 from pomp.karel.dynamics import ACTIONS, SCORE, TALLY
-from pomp.karel.interpreter import Cap, Point, first_point, seek_action, sees_nothing
+from pomp.karel.interpreter import (
+    NO_ACTION,
+    Cap,
+    CappedProgram,
+    Point,
+    WorldState,
+    first_point,
+    notes_nothing,
+    performs_nothing,
+    refuses_everything,
+    run_from,
+    sees_nothing,
+)
 from pomp.karel.world import WorldBatch, join_worlds
 from pomp.tasks.catalog import TASKS
 from pomp.tasks.task import Setting
@@ -73,31 +85,35 @@ def number_of(table: dict[int, int], digests: NDArray[np.uint64]) -> tuple[Integ
 
 
 @kernel
-def _seek(code, cap, constants, cells, pose, points, actions):  # type: ignore[no-untyped-def]
+def _seek(code, cap, constants, worlds, points, actions):  # type: ignore[no-untyped-def]
     """Run programs up to their next actions, which are charged but not performed.
 
     Args:
         code: `[P, L]` uint32, read.
         cap: the `Cap` of each program.
         constants: `[N]` int64, read.
-        cells: `[B, H * W]` uint8, read.
-        pose: `[B]` int32, read.
+        worlds: the `Worlds`, read.
         points: `[B, _LOOPS + depth]` int32, written: where each program stands.
         actions: `[B]` int64, written; -1: the program has ended.
     """
-    for lane in range(len(pose)):
+    for lane in range(len(points)):
         row = points[lane]
         point = Point(
-            np.int64(0), np.int64(row[_PC]), np.int64(row[_SPENT]), np.int64(row[_ACTED]),
+            np.int64(NO_ACTION), np.int64(row[_PC]), np.int64(row[_SPENT]), np.int64(row[_ACTED]),
             np.int64(row[_TOP]), np.int64(row[_TURN_ACTED]), np.int64(row[_TURN_PC]),
         )  # fmt: skip
-        point = seek_action(  # type: ignore[no-untyped-call]  # compiled
-            sees_nothing, (), code[row[_PROGRAM]], cap, constants, cells[lane],
-            np.int64(pose[lane]), row[_LOOPS:], point,
+        world = WorldState(
+            worlds.cells[lane], np.int64(worlds.pose[lane]), worlds.memory[lane],
+            worlds.stream[lane : lane + 1],
         )  # fmt: skip
-        row[_PC], row[_SPENT], row[_ACTED], row[_TOP] = point[1:5]
+        point = run_from(  # type: ignore[no-untyped-call]  # compiled
+            performs_nothing, refuses_everything, notes_nothing, sees_nothing, (),
+            CappedProgram(code[row[_PROGRAM]], cap), constants, world, row[_LOOPS:], point,
+        ).point  # fmt: skip
+        actions[lane] = point.due
+        row[_PC], row[_SPENT], row[_TOP] = point.pc, point.spent, point.top
+        row[_ACTED] = point.acted + (point.due != NO_ACTION)
         row[_TURN_ACTED], row[_TURN_PC] = point.turn_acted, point.turn_pc
-        actions[lane] = max(point.due, -1)
 
 
 def begin_points(code: Code, cap: Cap, programs: Integers) -> Points:
@@ -147,9 +163,7 @@ def run_points(
     stopped = [(lanes[:0], worlds.take(lanes[:0]))]
     while len(lanes):
         actions = np.empty(len(lanes), np.int64)
-        _seek(
-            code.instructions, cap, setting.constants, worlds.cells, worlds.pose, running, actions
-        )
+        _seek(code.instructions, cap, setting.constants, worlds.arrays, running, actions)
         acts = actions >= 0
         after = worlds.take(np.flatnonzero(acts))
         earned[lanes[acts]] += act_on(setting, after, actions[acts])

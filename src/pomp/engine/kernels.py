@@ -15,6 +15,7 @@ import numpy as np
 
 from pomp.core.compiling import kernel
 from pomp.engine.lanes import (
+    LaneIndex,
     act_on_world,
     play_world,
     reset_world,
@@ -85,8 +86,8 @@ def run_lanes(part, parts, units, code, cap, constants, worlds, after, results, 
         unit = item // shares
         first = item % shares * SHARE
         for offset in range(first, min(first + SHARE, units.span)):
-            lane = unit * units.span + offset
-            run_lane(step, lane, units, code, cap, constants, worlds, after, results, scratch)
+            index = LaneIndex(unit * units.span + offset, unit, offset)
+            run_lane(step, index, units, code, cap, constants, worlds, after, results, scratch)
 
 
 @kernel

@@ -16,6 +16,7 @@ from numba import cuda
 from pomp.core.cuda import device_kernel
 from pomp.engine.lanes import (
     Lane,
+    LaneIndex,
     act_on_world,
     play_world,
     reset_world,
@@ -75,7 +76,8 @@ def run_lanes(units, code, cap, constants, worlds, after, results):
         cuda.local.array(1, np.uint64),
         cuda.local.array(DEPTH, np.int32),
     )
-    run_lane(step, lane, units, code, cap, constants, worlds, after, results, scratch)
+    index = LaneIndex(lane, lane // units.span, lane % units.span)
+    run_lane(step, index, units, code, cap, constants, worlds, after, results, scratch)
 
 
 @device_kernel

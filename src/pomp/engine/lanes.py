@@ -52,6 +52,20 @@ class UnitArrays(NamedTuple):
     patience: Any
 
 
+class LaneIndex(NamedTuple):
+    """Which lane; dividing costs as much as a few actions, so a loop that knows all three says so.
+
+    Attributes:
+        lane: its number, `unit * span + offset`.
+        unit: the unit it belongs to.
+        offset: which of the unit's worlds it runs on.
+    """
+
+    lane: Any
+    unit: Any
+    offset: Any
+
+
 class LaneResults(NamedTuple):
     """What came of N lanes, each array written.
 
@@ -300,12 +314,12 @@ def copy_world(worlds, index, lane):
 
 
 @scalar
-def run_lane(step, lane, units, code, cap, constants, worlds, after, results, scratch):
+def run_lane(step, index, units, code, cap, constants, worlds, after, results, scratch):
     """Run one unit's list of programs on one of its worlds.
 
     Args:
         step: the task's.
-        lane: which of the lanes; unit u's are u * span and those after it.
+        index: the `LaneIndex`.
         units: the `UnitArrays`.
         code: `[P, L]` uint32, the programs.
         cap: the `Cap` of each program.
@@ -316,10 +330,10 @@ def run_lane(step, lane, units, code, cap, constants, worlds, after, results, sc
         results: the `LaneResults`, written.
         scratch: the `Lane` that the programs run in.
     """
-    unit = lane // units.span
+    lane, unit, offset = index
     row = units.table[unit, UNIT_LIST]
     cells, pose, memory, stream = copy_world(
-        worlds, units.table[unit, UNIT_WORLD] + lane % units.span, scratch
+        worlds, units.table[unit, UNIT_WORLD] + offset, scratch
     )
     if len(units.salts):
         stream[0] ^= units.salts[unit]

@@ -1,8 +1,8 @@
 """Run one compiled program on one world under a cap. Compiled, scalar.
 
-`seek_action` holds the control flow of programs and is the only compiled function that does; the
-loops around it perform the actions it finds. The task's `step` comes in as an argument, and so do
-the hooks that record a trace; all are inlined, so the plain run pays nothing for them.
+`run_from` holds the control flow of programs and is the only compiled function that does. The
+task's `step` comes in as an argument, and so do the hooks that record a trace or stop the run; all
+are inlined, so the plain run pays nothing for them.
 
 Arrays, for a world of H rows and W columns: `cells` `[H * W]` uint8, `memory` `[M]` int32 (the
 task's integers), `stream` `[1]` uint64 (the random stream), `constants` `[N]` int64 (the setting's
@@ -30,6 +30,8 @@ from pomp.dsl.bytecode import (
 )
 from pomp.karel.dynamics import ACTIONS, PUT, perceive
 
+NO_ACTION = -1
+"""What is due at a `Point` that is not before an action."""
 MOST_STEPS = 1_000_000
 """The largest limit of a cap."""
 
@@ -94,14 +96,26 @@ class WorldState(NamedTuple):
     stream: Any
 
 
-class Point(NamedTuple):
-    """Where a program stands: at its beginning, before an action that is due, or at its end.
+class CappedProgram(NamedTuple):
+    """A program and how long it may run.
 
     Attributes:
-        due: the action that comes next; at the end `-1 - ending`, see `Ending`.
+        code: `[L]` uint32, its instructions.
+        cap: the `Cap`.
+    """
+
+    code: Any
+    cap: Any
+
+
+class Point(NamedTuple):
+    """Where a program stands.
+
+    Attributes:
+        due: the action that was charged and refused; `NO_ACTION`: none was.
         pc: the instruction after the one that was looked at last.
-        spent: calls (or actions) charged so far, those of the action that is due included.
-        acted: actions so far, the one that is due included.
+        spent: calls (or actions) charged so far.
+        acted: actions performed so far.
         top: how many of the loops' counters are in use.
         turn_acted: `acted` when a WHILE last began another round; -1 before the first.
         turn_pc: `pc` at that time.
@@ -123,17 +137,31 @@ class Outcome(NamedTuple):
         pose: the final pose of the agent.
         calls: the final call counter; under an actions cap, the actions performed.
         ending: why the program stopped, an `Ending`.
+        point: the `Point` where it stopped.
     """
 
     pose: Any
     calls: Any
     ending: Any
+    point: Any
 
 
 @scalar
 def refuses_nothing(trace, constants, world, action):
     """Refuse no action: the hook of a run that is not recorded."""
     return False
+
+
+@scalar
+def refuses_everything(trace, constants, world, action):
+    """Refuse every action: the hook of a run that stops before its next action."""
+    return True
+
+
+@scalar
+def performs_nothing(cells, constants, pose, memory, stream, action):
+    """Stand in for a task's `step` in a run that performs no action."""
+    return pose
 
 
 @scalar
@@ -149,50 +177,59 @@ def sees_nothing(trace, pc, holds):
 @scalar
 def first_point(cap):
     """Return the beginning of a program, the `Point` from which it is run under a cap."""
-    return Point(0, 0, 1 if cap.by_calls else 0, 0, 0, -1, -1)  # the program itself is one call
+    spent = 1 if cap.by_calls else 0  # the program itself is one call
+    return Point(NO_ACTION, 0, spent, 0, 0, -1, -1)
 
 
 @scalar
-def seek_action(  # noqa: C901 - one loop over all operations, inlined as a whole
-    saw, trace, code, cap, constants, cells, pose, counters, point
+def run_from(  # noqa: C901 - one loop over all operations, inlined as a whole
+    step, refuses, note, saw, trace, program, constants, world, counters, point
 ):
-    """Run a program from a point up to its next action, which is charged but not performed.
+    """Run one program from a point to its end, to its cap, or up to an action that is refused.
 
     Args:
-        saw: hook after a condition was tested: `(trace, pc, holds)`.
-        trace: what the hook writes to.
-        code: `[L]` uint32, the program.
-        cap: the `Cap`.
+        step: the task's dynamics: `(cells, constants, pose, memory, stream, action) -> pose`.
+        refuses: hook before an action, `(trace, constants, world, action)`; True ends the run.
+        note: hook after an action, `(trace, constants, world, point, counters)`.
+        saw: hook after a condition was tested, `(trace, pc, holds)`.
+        trace: what the hooks write to.
+        program: the `CappedProgram`.
         constants: `[N]` int64, read.
-        cells: `[H * W]` uint8, read.
-        pose: where the agent is.
+        world: the `WorldState`, whose arrays are written.
         counters: `[D]` int32, written: the loops' counters.
         point: the `Point` where the program stands.
 
     Returns:
-        The `Point` before the next action, or at the program's end.
+        The `Outcome`. An action that is refused has been charged but not performed.
     """
-    due, pc, spent, acted = 0, point.pc, point.spent, point.acted
-    top, turn_acted, turn_pc = point.top, point.turn_acted, point.turn_pc
+    code, cap = program
+    cells, pose, memory, stream = world
+    due, pc, spent, acted, top, turn_acted, turn_pc = point
+    ending = _COMPLETED
     while True:
         instruction = code[pc]
         operation = instruction & OPERATION_MASK
         if operation >= STOP:
-            due = -1 - _COMPLETED if operation == STOP else -1 - _INVALID
+            ending = _COMPLETED if operation == STOP else _INVALID
             break
         spent += (instruction >> COST_SHIFT) if cap.by_calls else (operation <= PUT)
         # Beyond REPEAT stand the jumps, no nodes of the published executor: they check nothing, and
         # the charge of REPEAT R=0 may exceed the limit by one unpunished.
         if spent > cap.limit and (operation <= REPEAT or spent > cap.limit + 1):
-            due = -1 - _CAPPED
+            ending = _CAPPED
             break
         argument = (instruction >> ARGUMENT_SHIFT) & ARGUMENT_MASK
         pc += 1
         if operation <= PUT:
-            due = operation
+            if refuses(trace, constants, WorldState(cells, pose, memory, stream), operation):
+                ending, due = _REFUSED, operation
+                break
+            memory[ACTIONS] += 1
+            pose = step(cells, constants, pose, memory, stream, operation)
             acted += 1
-            break
-        if operation < REPEAT:
+            here = Point(operation, pc, spent, acted, top, turn_acted, turn_pc)
+            note(trace, constants, WorldState(cells, pose, memory, stream), here, counters)
+        elif operation < REPEAT:
             condition = (operation - TEST) & (BACK - TEST - 1)
             holds = perceive(cells, constants, pose, condition & (NEGATED - 1)) != (
                 condition >= NEGATED
@@ -201,7 +238,7 @@ def seek_action(  # noqa: C901 - one loop over all operations, inlined as a whol
             if operation >= BACK:
                 # A round without an action leaves the world as it was: the loop can never end.
                 if acted == turn_acted and pc == turn_pc:
-                    due = -1 - _CAPPED
+                    ending = _CAPPED
                     break
                 turn_acted, turn_pc = acted, pc
                 if holds:
@@ -222,12 +259,15 @@ def seek_action(  # noqa: C901 - one loop over all operations, inlined as a whol
                 top -= COUNTERS_PER_LOOP
         else:  # JUMP, SKIP
             pc = argument
-    return Point(due, pc, spent, acted, top, turn_acted, turn_pc)
+    if cap.by_calls and ending == _CAPPED:
+        spent = cap.limit + 1
+    stopped = Point(due, pc, spent, acted, top, turn_acted, turn_pc)
+    return Outcome(pose, spent if cap.by_calls else acted, ending, stopped)
 
 
 @scalar
 def run_program(step, refuses, note, saw, trace, code, cap, constants, world, counters):
-    """Run one program to its end or its cap.
+    """Run one program from its beginning to its end or its cap.
 
     Args:
         step: the task's dynamics: `(cells, constants, pose, memory, stream, action) -> pose`.
@@ -244,19 +284,7 @@ def run_program(step, refuses, note, saw, trace, code, cap, constants, world, co
     Returns:
         The `Outcome`.
     """
-    cells, pose, memory, stream = world
-    ending, acted = _REFUSED, 0
-    point = first_point(cap)
-    while True:
-        point = seek_action(saw, trace, code, cap, constants, cells, pose, counters, point)
-        if point.due < 0:
-            ending = -1 - point.due
-            break
-        if refuses(trace, constants, WorldState(cells, pose, memory, stream), point.due):
-            break
-        memory[ACTIONS] += 1
-        pose = step(cells, constants, pose, memory, stream, point.due)
-        acted = point.acted
-        note(trace, constants, WorldState(cells, pose, memory, stream), point, counters)
-    spent = cap.limit + 1 if ending == _CAPPED else point.spent
-    return Outcome(pose, spent if cap.by_calls else acted, ending)
+    return run_from(
+        step, refuses, note, saw, trace, CappedProgram(code, cap), constants, world, counters,
+        first_point(cap),
+    )  # fmt: skip

@@ -5,6 +5,7 @@ worlds' device; a network's tensors can share their memory.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,7 @@ class Episodes:
     def __len__(self) -> int:
         return len(self.worlds)
 
-    @property
+    @cached_property
     def state(self) -> EpisodeState:
         """The arrays of this class, `[B]` each, as compiled code takes them."""
         return EpisodeState(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pomp.core.configs import from_json, to_json
 from pomp.core.errors import DataFileError
-from pomp.karel.sensors import READINGS
+from pomp.karel.sensors import READINGS, possible_readings
 from pomp.machine.config import NetworkConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.sensors import WITH_COMPASS, check_condition, holds, name_sensors
@@ -135,22 +135,33 @@ class DecisionList:
         rules = (rule for rules in (self.start, *self.after) for rule in rules)
         return name_sensors(condition for rule in rules for condition in rule.when)
 
-    def table(self) -> NDArray[np.int64]:
-        """Return what the rules choose, for all that can be sensed.
+    def choices(self, readings: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return what the rules choose by what is sensed.
+
+        Args:
+            readings: `[N]` integers, as `pomp.karel.sensors` packs them.
 
         Returns:
-            `[K + 1, READINGS]` int64: a row for each last mode, the first for the start.
+            `[K + 1, N]` int64: a row for each last mode, the first for the start.
         """
-        table = np.full((len(self.after) + 1, READINGS), len(self.after), np.int64)
-        readings = np.arange(READINGS)
+        table = np.empty((len(self.after) + 1, len(readings)), np.int64)
         for row, rules in zip(table, (self.start, *self.after), strict=True):
             for rule in reversed(rules):
                 row[rule.holds(readings)] = len(self.after) if rule.to is None else rule.to
         return table
 
+    def table(self) -> NDArray[np.int64]:
+        """Return what the rules choose, for all that can be sensed.
+
+        Returns:
+            `[K + 1, 160]` int64: a row for each last mode, the first for the start; a column for
+            each of `pomp.karel.sensors.possible_readings`.
+        """
+        return self.choices(possible_readings())
+
     def chooser(self, episodes: Episodes) -> Choose:
         """Return what chooses by the rules, on the worlds' device; random numbers are not used."""
-        table, compass = self.table(), self.sensors == WITH_COMPASS
+        table, compass = self.choices(np.arange(READINGS)), self.sensors == WITH_COMPASS
         if episodes.worlds.device == "cuda":
             import torch
 
