@@ -68,7 +68,8 @@ def _describe(value: Any, seen: dict[int, int], names: tuple[str, ...]) -> Any:
     if isinstance(value, np.ndarray):
         return ("array", str(value.dtype), value.shape, _digest(value.tobytes()))
     if isinstance(value, tuple | list):
-        return (type(value).__name__, [_describe(one, seen, names) for one in value])
+        fields = getattr(value, "_fields", ())  # of a named tuple: code finds members by name
+        return (type(value).__name__, fields, [_describe(one, seen, names) for one in value])
     if isinstance(value, type):
         members = [repr(one) for one in value] if issubclass(value, Enum) else ()
         return ("class", value.__qualname__, getattr(value, "_fields", members))
