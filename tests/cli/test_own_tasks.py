@@ -161,7 +161,7 @@ def test_a_task_is_passed_as_an_object(here):
 def test_a_task_without_a_home_stays_in_memory(here, tmp_path):
     from dataclasses import replace
 
-    task = replace(pomp.find_task("lawn:LAWN"), name="Homeless")
+    task = replace(pomp.find_task("lawn:LAWN"), summary="the same, found nowhere")
     settings = {name: int(value) for name, _, value in (one.partition("=") for one in SMALL)}
     assert pomp.evolve(task, rounds=1, settings=settings).is_finished
     with pytest.raises(ConfigError, match="is no name at the top of an imported module"):
