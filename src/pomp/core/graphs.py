@@ -1,5 +1,6 @@
 """Work on a GPU replayed as CUDA graphs, and the switches that make training exact."""
 
+import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -43,7 +44,7 @@ def capture(
             work()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool):
+    with _no_collection(), torch.cuda.graph(graph, pool=pool):
         result = work()
     after = changed()
     for tensor, value in zip(after, before, strict=False):
@@ -51,6 +52,18 @@ def capture(
     for tensor in after[len(before) :]:  # state that came into being on the way
         tensor.zero_()
     return graph, result
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector away: to free memory or a graph on a GPU ends a capture."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 class Replayed(Generic[Result]):
