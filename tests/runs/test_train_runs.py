@@ -248,7 +248,7 @@ def test_a_killed_training_goes_on(capsys, tmp_path, modes):
         (("--set", "ppo.epochs=0"), "epochs must be a whole number"),
         (("--set", "ppo.entropi=1"), "unknown setting 'entropi'"),
         (("--set", "ppo.clip_ratio=nan"), "clip_ratio must be"),
-        (("--method", "annealing"), "the modes are given"),
+        (("--method", "annealing"), "a machine needs several modes"),
         (("--method", "pomp"), "the modes are given"),
         (("--seeds", "x"), "seeds are a number"),
         (("--learning-rates", "0"), "learning rates are numbers"),
