@@ -1,4 +1,7 @@
-"""Arbitrary input: nothing crashes, everything stops, and two interpreters agree."""
+"""Arbitrary input: nothing crashes, everything stops, and two interpreters agree.
+
+Long on purpose: text, tokens, maps and calls are drawn by one set of strategies at its top.
+"""
 
 import numpy as np
 import pytest

@@ -2,6 +2,7 @@
 
 A behaviour is a start state and the actions that follow; every later state can be recomputed.
 Axes: P programs, D demonstrations of each, T actions, S states of all demonstrations, H W grid.
+Long, because the compiled loops stand beside the groups of arrays that they alone take.
 """
 
 from typing import NamedTuple

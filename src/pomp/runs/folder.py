@@ -69,7 +69,7 @@ class RunFolder:
             _check_config(self.path, json.loads(json.dumps(whole)))
             self.make()
             return True
-        check_new(self.path)
+        _check_new(self.path)
         self.make()
         self.write_text(CONFIG_FILE, json.dumps(whole, indent=2))
         return False
@@ -151,7 +151,7 @@ def name_of(setting: Setting, seed: int) -> tuple[str, str]:
     return setting.task.name, f"seed{seed}"
 
 
-def check_new(folder: Path) -> None:
+def _check_new(folder: Path) -> None:
     """Make sure that a new run would overwrite nothing.
 
     Raises:
