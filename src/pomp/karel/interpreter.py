@@ -13,6 +13,8 @@ import re
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pomp.core.compiling import scalar
 from pomp.core.errors import ConfigError
 from pomp.dsl.bytecode import (
@@ -207,7 +209,7 @@ def run_from(  # noqa: C901 - one loop over all operations, inlined as a whole
     due, pc, spent, acted, top, turn_acted, turn_pc = point
     ending = _COMPLETED
     while True:
-        instruction = code[pc]
+        instruction = code[np.uint64(pc)]  # unsigned: Numba need not look for a negative index
         operation = instruction & OPERATION_MASK
         if operation >= STOP:
             ending = _COMPLETED if operation == STOP else _INVALID
