@@ -275,3 +275,36 @@ def test_bad_arguments_are_refused_with_a_reason(call, message):
 def test_a_dense_reward_and_a_penalty_do_not_go_together():
     with pytest.raises(ConfigError, match="off_stairs_penalty goes with dense=off"):
         find_task("StairClimber").configure("hprl", {"dense": "on", "off_stairs_penalty": "1"})
+
+
+def test_a_program_by_itself_does_what_a_list_of_it_does():
+    setting = find_task("Harvester").configure()
+    code = compile_ids(sample_programs(40, SEED))
+    worlds = draw_starts(setting, 3, SEED)
+    alone, listed = (
+        rollout(setting, code, worlds),
+        rollout(setting, code, worlds, lists=np.arange(len(code))[:, None]),
+    )
+    for name in ("returns", "actions", "calls", "completed"):
+        assert (getattr(alone, name) == getattr(listed, name)).all(), name
+    assert alone.actions.any()
+
+
+def test_results_are_written_over_those_of_an_earlier_rollout():
+    setting = find_task("Harvester").configure()
+    worlds = draw_starts(setting, 3, SEED)
+    earlier = rollout(setting, ["DEF run m( move m)"], worlds)
+    fresh = rollout(setting, MODES[:1], worlds)
+    found = rollout(setting, MODES[:1], worlds, out=earlier)
+    assert np.shares_memory(found.returns, earlier.returns)
+    assert (earlier.actions == fresh.actions).all()
+    assert (earlier.returns == fresh.returns).all()
+    assert (earlier.actions > 1).any()
+
+
+def test_results_of_another_shape_are_refused():
+    setting = find_task("Harvester").configure()
+    worlds = draw_starts(setting, 3, SEED)
+    earlier = rollout(setting, MODES[:2], worlds)
+    with pytest.raises(ConfigError, match=r"shape \(1, 3\) on cpu, got \(2, 3\) on cpu"):
+        rollout(setting, MODES[:1], worlds, out=earlier)

@@ -78,8 +78,9 @@ def launch_units(setting, code, worlds):
         salts = np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         units = Units(lists, table, len(worlds), salts, rounds, patience=40)
         plain = Units(lists, table, len(worlds))
-        work = [Launch(setting, code, each, worlds) for each in (units, plain)]
-        for name, result in zip(("salted", "plain"), run_launches(work, pad), strict=True):
+        alone = Units.alone(count, len(worlds), rounds=rounds, patience=40)
+        work = [Launch(setting, code, each, worlds) for each in (units, plain, alone)]
+        for name, result in zip(("salted", "plain", "alone"), run_launches(work, pad), strict=True):
             found |= {f"{name} {count} {n}": array for n, array in enumerate(result)}
     return found
 

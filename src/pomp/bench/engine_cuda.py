@@ -30,7 +30,7 @@ class CudaSpeed:
 
 
 def measure_cuda(task: Task) -> CudaSpeed:
-    """Time one task in its default setting; states, code and kernels are there before."""
+    """Time one task in its default setting; states, code, kernels and memory are there before."""
     cuda = load_cuda()
     setting = task.configure()
     speeds = {}
@@ -45,7 +45,7 @@ def measure_cuda(task: Task) -> CudaSpeed:
         for _ in range(REPEATS):
             cuda.synchronize()
             began = time.perf_counter()
-            result = rollout(setting, code, worlds)
+            rollout(setting, code, worlds, out=result)
             cuda.synchronize()
             best = min(best, time.perf_counter() - began)
         speeds[starts] = actions / best

@@ -82,7 +82,7 @@ def run_lanes(part, parts, units, code, cap, constants, worlds, after, results, 
     other arguments are those of `run_lane`; `worlds` is read, `after` and `results` are written.
     """
     shares = (units.span + SHARE - 1) // SHARE
-    for item in range(part, len(units.table) * shares, parts):
+    for item in range(part, units.count * shares, parts):
         unit = item // shares
         first = item % shares * SHARE
         for offset in range(first, min(first + SHARE, units.span)):

@@ -68,7 +68,7 @@ def play_worlds(actions, was_bad, limit, constants, worlds, results):
 def run_lanes(units, code, cap, constants, worlds, after, results):
     """Run units on worlds, as `run_lane` does. The results may be longer than needed."""
     lane = cuda.grid(1)
-    if lane >= len(units.table) * units.span:
+    if lane >= units.count * units.span:
         return
     scratch = Lane(
         cuda.local.array(CELLS, np.uint8),

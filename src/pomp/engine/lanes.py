@@ -37,8 +37,10 @@ class UnitArrays(NamedTuple):
     Attributes:
         lists: `[T, M]` int32: rows of programs to run one after the other: a program's number,
             `CANDIDATE` for the unit's own, -1 behind the last.
-        table: `[Q, 3]` int32: each unit's list, its candidate and its first world.
+        table: `[Q, 3]` int32: each unit's list, its candidate and its first world; `[0, 3]`: every
+            unit runs the first list from the first world, and its candidate has its own number.
         salts: `[Q]` uint64, joined to the worlds' streams; or `[0]`.
+        count: how many units there are.
         span: how many worlds each unit runs on, one after the other from the first.
         rounds: how often the list is run; above 1 only until the task is done.
         patience: actions without progress after which no round begins; 0: never mind.
@@ -47,6 +49,7 @@ class UnitArrays(NamedTuple):
     lists: Any
     table: Any
     salts: Any
+    count: Any
     span: Any
     rounds: Any
     patience: Any
@@ -331,10 +334,11 @@ def run_lane(step, index, units, code, cap, constants, worlds, after, results, s
         scratch: the `Lane` that the programs run in.
     """
     lane, unit, offset = index
-    row = units.table[unit, UNIT_LIST]
-    cells, pose, memory, stream = copy_world(
-        worlds, units.table[unit, UNIT_WORLD] + offset, scratch
-    )
+    row, candidate, world = 0, unit, offset
+    if len(units.table):
+        row, candidate = units.table[unit, UNIT_LIST], units.table[unit, UNIT_CANDIDATE]
+        world += units.table[unit, UNIT_WORLD]
+    cells, pose, memory, stream = copy_world(worlds, world, scratch)
     if len(units.salts):
         stream[0] ^= units.salts[unit]
     acted_before = memory[ACTIONS]
@@ -347,7 +351,7 @@ def run_lane(step, index, units, code, cap, constants, worlds, after, results, s
             program = units.lists[row, place]
             place += 1
             if program == CANDIDATE:
-                program = units.table[unit, UNIT_CANDIDATE]
+                program = candidate
             outcome = run_program(
                 step, refuses_nothing, notes_nothing, sees_nothing, (), code[program], cap,
                 constants, WorldState(cells, pose, memory, stream), scratch.counters,

@@ -1,7 +1,7 @@
 """The GPU's side of `rollout`: arrays on the device in, arrays on the device out."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,20 +26,23 @@ from pomp.tasks.task import Setting
 
 RESULTS = (np.float64, np.int32, np.int32, np.bool_)
 """Types of `LaneResults`."""
+SMALL_BYTES = 64
+"""Arrays up to this size, as a list of one program or no table of units, are kept on the device."""
 _BROUGHT = ("lists", "table", "salts")  # the arrays among `UnitArrays`
 Found = tuple[NDArray[np.float64], NDArray[np.int32]]  # values and actions
 
 
-def run_cuda(launch: Launch, after: WorldBatch) -> LaneResults:
+def run_cuda(launch: Launch, after: WorldBatch, results: LaneResults | None = None) -> LaneResults:
     """Run units; returns what came of each lane.
 
     Args:
         launch: what runs; its worlds are on the GPU.
         after: memory for the final states of all lanes, or for none; they may be the start states.
+        results: memory for the results on the GPU; None: new.
     """
-    results = _results(launch.units.lanes)
+    results = results or _results(launch.units.lanes)
     units = launch.units.arrays
-    lists, table, salts = (as_launchable(to_device(array)) for array in units[:3])
+    lists, table, salts = (_brought(array) for array in units[:3])
     units = units._replace(lists=lists, table=table, salts=salts)
     _prepare(launch, as_launchable(launch.code.on_device), units, after, results)(0)
     return results
@@ -90,8 +93,8 @@ class _Slot:
         """An array in this slot's memory, or where it is if that is on the device already."""
         if is_on_device(array):
             return as_launchable(array)
-        if not len(array):
-            return as_launchable(_empty(array.dtype))
+        if array.nbytes <= SMALL_BYTES:
+            return _brought(array)
         kept = self._inputs.get(name)
         if kept is None or len(kept) < len(array) or kept.shape[1:] != array.shape[1:]:
             shape = (2 * len(array), *array.shape[1:])
@@ -105,9 +108,16 @@ class _Slot:
         return values.array[:lanes].copy_to_host(), actions.array[:lanes].copy_to_host()
 
 
-@cache
-def _empty(dtype: np.dtype[Any]) -> DeviceArray:
-    return to_device(np.empty(0, dtype))
+def _brought(array: NDArray[Any]) -> Any:
+    """Return a copy of an `array` `[...]` on the device; small ones are copied there only once."""
+    if array.nbytes <= SMALL_BYTES:
+        return as_launchable(_small(array.shape, array.dtype, array.tobytes()))
+    return as_launchable(to_device(array))
+
+
+@lru_cache(maxsize=256)
+def _small(shape: tuple[int, ...], dtype: np.dtype[Any], content: bytes) -> DeviceArray:
+    return to_device(np.frombuffer(content, dtype).reshape(shape))
 
 
 def _shape_of(worlds: WorldBatch) -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.compiling import launch, parts_for
-from pomp.core.cuda import to_host
+from pomp.core.cuda import is_on_device, to_host
 from pomp.core.errors import ConfigError, DeviceMemoryError
 from pomp.dsl.bytecode import Code, compile_ids, compile_programs
 from pomp.dsl.syntax import Program
@@ -80,6 +80,7 @@ def rollout(
     cap: Cap | str = DEFAULT_CAP,
     keep_worlds: bool = False,
     threads: int | None = None,
+    out: Rollout | None = None,
 ) -> Rollout:
     """Run every list of programs on every world. The worlds are not changed.
 
@@ -93,18 +94,24 @@ def rollout(
         cap: how long one program may run.
         keep_worlds: return the final states too.
         threads: CPU threads; None: all. The result does not depend on it.
+        out: an earlier rollout of as many lists and worlds on the same device: its arrays are
+            written, instead of new ones, which a GPU takes a while to find memory for.
 
     Returns:
         Arrays on the worlds' device. If GPU memory runs out, the lists are run in smaller parts and
         the same results come back in the CPU's memory.
+
+    Raises:
+        ConfigError: programs, lists, worlds or `out` do not fit together.
     """
     code = as_code(programs)
-    rows = as_lists(lists, len(code))
+    units = _units_of(lists, len(code), len(worlds))
     try:
-        return _cross(setting, code, rows, worlds, cap, keep_worlds, threads)
+        return _cross(Launch(setting, code, units, worlds, cap), keep_worlds, threads, out)
     except DeviceMemoryError:
-        if len(rows) < 2:
+        if len(units) < 2:
             raise
+    rows = as_lists(lists, len(code))
     middle = len(rows) // 2
     halves = [
         rollout(setting, code, worlds, lists=half, cap=cap, keep_worlds=keep_worlds).to("cpu")
@@ -113,15 +120,33 @@ def rollout(
     return halves[0].joined(halves[1])
 
 
-def _cross(
-    setting: Setting, code: Code, rows: NDArray[np.int32], worlds: WorldBatch, cap: Cap | str,
-    keep_worlds: bool, threads: int | None,
-) -> Rollout:  # fmt: skip
-    """Run every list of programs, `rows` `[Q, M]` int32, on every world."""
-    units = Units.crossed(rows, len(worlds))
-    after = worlds.allocate(units.lanes if keep_worlds else 0)
-    results = _run(Launch(setting, code, units, worlds, cap), after, threads)
-    return _shaped(results, (len(rows), len(worlds)), after if keep_worlds else None)
+def _units_of(lists: Any, programs: int, worlds: int) -> Units:
+    """Return every list, or if there are none every program by itself, on every world."""
+    if lists is None:
+        return Units.alone(programs, worlds)
+    return Units.crossed(as_lists(lists, programs), worlds)
+
+
+def _cross(work: Launch, keep_worlds: bool, threads: int | None, out: Rollout | None) -> Rollout:
+    """Run units and return what came of each on each of its worlds."""
+    shape, worlds = (len(work.units), work.units.span), work.worlds
+    after = worlds.allocate(work.units.lanes if keep_worlds else 0)
+    results = _run(work, after, threads, None if out is None else _results_of(out, shape, worlds))
+    return _shaped(results, shape, after if keep_worlds else None)
+
+
+def _results_of(out: Rollout, shape: tuple[int, int], worlds: WorldBatch) -> LaneResults:
+    """Return the arrays of an earlier rollout to write to.
+
+    Raises:
+        ConfigError: they are of another shape, or on another device.
+    """
+    arrays = (out.returns, out.actions, out.calls, out.completed)
+    device = "cuda" if is_on_device(out.returns) else "cpu"
+    if tuple(out.returns.shape) != shape or device != worlds.device:
+        got = f"{tuple(out.returns.shape)} on {device}"
+        raise ConfigError(f"out must be a rollout of shape {shape} on {worlds.device}, got {got}")
+    return LaneResults(*(array.reshape(-1) for array in arrays))
 
 
 def run_launches(
@@ -214,14 +239,23 @@ def act_on(
     return rewards
 
 
-def _run(work: Launch, after: WorldBatch, threads: int | None) -> LaneResults:
-    """Run units where their worlds are; the final states are written to `after`, unless empty."""
+def _run(
+    work: Launch, after: WorldBatch, threads: int | None, results: LaneResults | None = None
+) -> LaneResults:
+    """Run units where their worlds are.
+
+    Args:
+        work: what runs.
+        after: memory for the final states, or for none.
+        threads: CPU threads; None: all.
+        results: memory for the results; None: new.
+    """
     setting, worlds, lanes = work.setting, work.worlds, work.units.lanes
     check_worlds(setting, worlds)
     limits = work.limits
     if worlds.device == "cuda":
-        return run_cuda(work, after)
-    results = LaneResults(
+        return run_cuda(work, after, results)
+    results = results or LaneResults(
         np.empty(lanes, np.float64),
         np.empty(lanes, np.int32),
         np.empty(lanes, np.int32),

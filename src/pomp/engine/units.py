@@ -20,6 +20,9 @@ ACTION_COUNT = len(Action)
 """How many primitive actions there are; they are numbered from 0."""
 
 
+_ALONE, _NO_TABLE = np.array([[CANDIDATE]], np.int32), np.empty((0, 3), np.int32)
+
+
 @dataclass(frozen=True)
 class Units:
     """Q units of work: each runs one list of programs on `span` worlds.
@@ -28,11 +31,13 @@ class Units:
         lists: `[T, M]` int32: rows of program numbers, `CANDIDATE` for the unit's own program, -1
             behind the last. The programs of a row run one after the other, each from the state the
             last one left, each with a fresh cap.
-        table: `[Q, 3]` int32: each unit's list, candidate and first world.
+        table: `[Q, 3]` int32: each unit's list, candidate and first world; `[0, 3]`: every unit
+            runs the first list from the first world, with the program of its own number.
         span: how many worlds each runs on, one after the other from the first.
         salts: `[Q]` uint64, joined to the worlds' random streams; empty: none.
         rounds: how often a list is run; above 1 only until the task is done or nothing is done.
         patience: actions without progress after which no further round begins; 0: never mind.
+        programs: how many units there are if the table is empty.
     """
 
     lists: NDArray[np.int32]
@@ -41,19 +46,27 @@ class Units:
     salts: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
     rounds: int = 1
     patience: int = 0
+    programs: int = 0
 
     def __len__(self) -> int:
-        return len(self.table)
+        return len(self.table) or self.programs
 
     @property
     def lanes(self) -> int:
         """Episodes in all; unit u's are u * span and those after it."""
-        return len(self.table) * self.span
+        return len(self) * self.span
 
     @property
     def arrays(self) -> UnitArrays:
         """The same as compiled code takes it."""
-        return UnitArrays(self.lists, self.table, self.salts, self.span, self.rounds, self.patience)
+        return UnitArrays(
+            self.lists, self.table, self.salts, len(self), self.span, self.rounds, self.patience
+        )
+
+    @classmethod
+    def alone(cls, programs: int, worlds: int, *, rounds: int = 1, patience: int = 0) -> "Units":
+        """Each of so many programs by itself on every world: nothing has to be listed."""
+        return cls(_ALONE, _NO_TABLE, worlds, rounds=rounds, patience=patience, programs=programs)
 
     @classmethod
     def crossed(cls, lists: NDArray[np.int32], worlds: int) -> "Units":

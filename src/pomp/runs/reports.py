@@ -15,7 +15,6 @@ from pomp.engine.rollouts import run_launches
 from pomp.engine.starts import draw_starts
 from pomp.engine.units import Launch, Units
 from pomp.modes.jobs import RunRecord
-from pomp.modes.lists import ONE_EXECUTION
 from pomp.modes.methods import SEVERAL
 from pomp.runs.folder import read_config
 from pomp.runs.published import published
@@ -136,10 +135,8 @@ def evaluate_programs(
     valid = [text for text in dict.fromkeys(texts) if _parses(text)]
     if not valid:
         return [0.0] * len(texts)
-    table = np.zeros((len(valid), 3), np.int32)
-    table[:, 1] = np.arange(len(valid))
     patience = score["patience"] if score["rounds"] > 1 else 0
-    units = Units(ONE_EXECUTION, table, starts, rounds=score["rounds"], patience=patience)
+    units = Units.alone(len(valid), starts, rounds=score["rounds"], patience=patience)
     launch = Launch(setting, compile_programs(valid), units, worlds, score["cap"])
     [(returns, _)] = run_launches([launch], LaunchPad())
     means = dict(zip(valid, returns.mean(axis=1).tolist(), strict=True))
