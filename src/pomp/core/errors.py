@@ -28,17 +28,17 @@ class UnknownNameError(PompError, LookupError):
 
 
 class UntrustedModuleError(ConfigError):
-    """A file names a task in a module, and nobody allowed that module to be run.
+    """A file names something in a module, and nobody allowed that module to be run.
 
     Attributes:
         module: the one that would have to be allowed.
     """
 
-    def __init__(self, source: str, module: str) -> None:
+    def __init__(self, kind: str, source: str, module: str) -> None:
         self.module = module
         super().__init__(
-            f"the task '{_shorten(source)}' is code in the module {_shorten(module)}, which a file "
-            f"may not run; if you trust it: --allow {_shorten(module)} "
+            f"the {kind} '{_shorten(source)}' is code in the module {_shorten(module)}, which a "
+            f"file may not run; if you trust it: --allow {_shorten(module)} "
             f"(in Python allow=['{_shorten(module)}'])"
         )
 
