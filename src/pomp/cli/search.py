@@ -23,7 +23,8 @@ class Search:
     """The search's folder; a new one unless --resume is given."""
     method: str = "pomp"
     """pomp, cem, cem-diversity, cem-xm, cem-diversity-topk, cem-diversity-xm, leaps, leaps-grid,
-    hill-climbing, cebs, annealing, annealing-modes or pomp-program-space."""
+    hill-climbing, cebs, annealing, annealing-modes or pomp-program-space; or a method of your own,
+    module:NAME."""
     modes: int | None = None
     """How many modes, for methods that find several; without it 3 or 5, as in the paper."""
     seeds: str = "0"

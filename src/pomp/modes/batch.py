@@ -9,7 +9,7 @@ compared by, latents or effects.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,11 @@ from pomp.core.compiling import launch, thread_count
 from pomp.core.errors import ConfigError
 from pomp.core.streams import branch
 from pomp.embedding.space import Embedding
-from pomp.modes.beam import BeamRun
 from pomp.modes.behaviour import behaviour_vectors
-from pomp.modes.cem import Arrays, CemRun
-from pomp.modes.climb import ClimbRun
-from pomp.modes.config import BeamConfig, CemConfig, ClimbConfig
+from pomp.modes.cem import CemRun
 from pomp.modes.jobs import Job, RunKey, RunRecord
 from pomp.modes.memo import Memo
+from pomp.modes.proposers import ProposerRun
 from pomp.modes.scoring import Arena, Scorer, Trial, diversity
 
 VOCABULARY = "leaps"
@@ -47,41 +45,6 @@ def text_ranks(tokens: Sequence[str]) -> NDArray[np.uint8]:
     """
     order = {token: place for place, token in enumerate(sorted(tokens[:-1]), 1)}
     return np.array([order.get(token, 0) for token in tokens], np.uint8)
-
-
-class ProposerRun(Protocol):
-    """What proposes candidates: `CemRun`, `BeamRun` or `ClimbRun`."""
-
-    iteration: int
-    is_finished: bool
-    best: NDArray[Any]
-    best_score: float
-    best_plain: float
-
-    @property
-    def proposals(self) -> int:
-        """How many rows of `ask` are candidates; rows behind them are scored, but not counted."""
-
-    @property
-    def progress(self) -> float:
-        """How much of its budget is used up, from 0 to 1."""
-
-    def ask(self) -> NDArray[Any]:
-        """Propose candidates: `[N, Z]` float32 latents or `[N, L]` uint8 token ids."""
-
-    def tell(
-        self, asked: Any, scores: NDArray[np.float64], plain: NDArray[np.float64], ties: Any
-    ) -> slice:
-        """Take the scores of what was asked for; return the rows that counted."""
-
-    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
-        """Return the arrays and plain values a checkpoint needs to go on from here."""
-
-    def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
-        """Go on from what `to_arrays` returned."""
-
-
-_RUNS: dict[type, Any] = {CemConfig: CemRun, BeamConfig: BeamRun, ClimbConfig: ClimbRun}
 
 
 @dataclass
@@ -119,7 +82,7 @@ class ActiveRun:
     @property
     def is_latent(self) -> bool:
         """Whether it proposes latents; else programs."""
-        return not isinstance(self.run, ClimbRun)
+        return self.job.method.is_latent
 
     @property
     def is_plotted(self) -> bool:
@@ -268,7 +231,7 @@ class Batch:
     def make_run(self, job: Job, key: RunKey) -> ActiveRun:
         """Make a run that has not begun its first iteration."""
         proposer = job.proposer_of(key)
-        run = _RUNS[type(proposer)](proposer, job.stream_of(key), self.embedding.latent)
+        run = job.method.begin(proposer, job.stream_of(key), self.embedding.latent)
         return ActiveRun(job, key, run, job.arena_of(key), job.others_of(key))
 
     def _ask(self) -> list[NDArray[Any]]:

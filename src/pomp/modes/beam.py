@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.streams import branch, draw_normal
-from pomp.modes.cem import Arrays
 from pomp.modes.config import BeamConfig
+from pomp.modes.proposers import Arrays
 
 _NOISE, _PARENTS = range(2)  # what an iteration draws
 

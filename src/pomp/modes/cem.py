@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from pomp.core.compiling import kernel
 from pomp.core.streams import branch, draw_normal
 from pomp.modes.config import CemConfig
-
-Arrays = dict[str, NDArray[Any]]
+from pomp.modes.proposers import Arrays
 
 _SOLVED_WINDOW = 10  # of LEAPS's stop rule
 _NO_ITERATION = 0  # stands for the iteration when the first mean is drawn

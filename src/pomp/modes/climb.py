@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from pomp.core.streams import branch
 from pomp.dsl.mutation import Limits, propose_programs
-from pomp.modes.cem import Arrays
 from pomp.modes.config import ClimbConfig
+from pomp.modes.proposers import Arrays
 
 _MUTATIONS, _ACCEPTANCES = range(2)  # what a chain draws
 _LENGTHS = 4  # a chain lasts 1, 2, 4 or 8 times the shortest length

@@ -5,7 +5,7 @@ which made the published results; the field says what the paper has.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from pomp.core.configs import MOST, check_choices, check_ranges
 from pomp.core.errors import ConfigError
@@ -163,9 +163,6 @@ class ClimbConfig:
             raise ConfigError(f"final_temperature must be {expected}, got {final}")
 
 
-Proposer = CemConfig | BeamConfig | ClimbConfig
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoreConfig:
     """How candidates are scored."""
@@ -247,12 +244,11 @@ class SearchConfig:
     """The name it goes by."""
     embedding: str = "best"
     """Shipped weights or a file; decodes latents, encodes programs."""
-    proposer: Proposer = field(default_factory=CemConfig)
+    proposer: Any = field(default_factory=CemConfig)
+    """The settings of what proposes candidates: those of the method."""
     score: ScoreConfig = field(default_factory=ScoreConfig)
     mode: ModeConfig = field(default_factory=ModeConfig)
 
     def __post_init__(self) -> None:
-        if self.mode.vector == "behaviour" and not isinstance(self.proposer, ClimbConfig):
-            raise ConfigError("diversity by behaviour goes with program space")
         if self.mode.grid and not isinstance(self.proposer, CemConfig):
             raise ConfigError("the grid is one of cross-entropy searches")

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from pomp.core.configs import changed
 from pomp.core.errors import ConfigError
 from pomp.core.streams import Purpose, branch, open_streams
-from pomp.modes.config import ModeConfig, Proposer, SearchConfig
+from pomp.modes.config import ModeConfig, SearchConfig
 from pomp.modes.lists import ONE_EXECUTION, draw_lists, least_length
-from pomp.modes.methods import leaps_grid
+from pomp.modes.methods import find_method, leaps_grid
 from pomp.modes.scoring import Arena, diversity
 from pomp.tasks.task import Setting
 
@@ -77,6 +77,7 @@ class Job:
     """A search of one task with one seed; a function of these and its config alone.
 
     Attributes:
+        method: what makes its runs.
         records: finished runs, in the order of (mode, run).
         vectors: `[V]` float32 for each record, what its program is compared by.
         latents: `[Z]` float32 for each record, where its program is in the embedding; for most
@@ -99,6 +100,9 @@ class Job:
         if not isinstance(seed, int) or seed < 0:
             raise ConfigError(f"a seed is a whole number, not negative, got {seed!r}")
         self.setting, self.seed, self.config = setting, seed, config
+        self.method = find_method(config.method)
+        if config.mode.vector == "behaviour" and self.method.is_latent:
+            raise ConfigError("diversity by behaviour goes with program space")
         self.records: list[RunRecord] = []
         self.vectors: list[NDArray[np.float32]] = []
         self.latents: list[NDArray[np.float32]] = []
@@ -152,11 +156,10 @@ class Job:
         """Mark a run as begun, as one that a checkpoint restores."""
         self._started.add(key)
 
-    def proposer_of(self, key: RunKey) -> Proposer:
+    def proposer_of(self, key: RunKey) -> Any:
         """Return the settings of what proposes a run's candidates."""
         if self._plan.grid:
-            proposer: Proposer = changed(self.config.proposer, leaps_grid()[key.run])
-            return proposer
+            return changed(self.config.proposer, leaps_grid()[key.run])
         return self.config.proposer
 
     def stream_of(self, key: RunKey) -> np.uint64:

@@ -4,28 +4,34 @@ Tables keyed by a task's name hold published settings and nothing else; a task t
 as one from outside the package, gets the method's general settings.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from itertools import islice, product
 from typing import Any, Literal, get_args
 
 from pomp.core.configs import changed
 from pomp.core.errors import ConfigError, UnknownNameError
+from pomp.core.sources import load_object, require_source
 from pomp.karel.interpreter import Cap
+from pomp.modes.beam import BeamRun
+from pomp.modes.cem import CemRun
+from pomp.modes.climb import ClimbRun
 from pomp.modes.config import (
     BeamConfig,
     CemConfig,
     ClimbConfig,
     Init,
-    Proposer,
     SearchConfig,
 )
+from pomp.modes.proposers import Method, check_method
 from pomp.tasks.catalog import find_task
 from pomp.tasks.task import Setting
 
 Preset = Literal["paper", "code", "best"]
-TASK_MODES = 0  # stands for the number of modes that the task asks for
+TASK_MODES = 0
+"""As a method's `mode.modes`: as many as the task asks for."""
 
+_OF_TASK = {"mode.modes": TASK_MODES}
 _DIVERSE = {"mode.runs": 10, "mode.diversity": "modes+runs"}
 _ANNEAL = {"proposer.acceptance": "anneal", "proposer.mutations": "rich", "proposer.max_depth": 6}
 _PROGRAMS = {"score.starts": 32}
@@ -33,41 +39,45 @@ _LEAPS = {
     **{"proposer.stop": "solved", "proposer.keep": "last"},
     **{"score.invalid": 0.01, "score.redraw": 100},
 }
-_METHODS: dict[str, tuple[type[Proposer], dict[str, Any]]] = {
-    "pomp": (CemConfig, {**_DIVERSE, "mode.modes": TASK_MODES, "mode.lists": True}),
-    "cem": (CemConfig, {}),
-    "cem-diversity": (CemConfig, {**_DIVERSE, "mode.diversity": "runs"}),
-    "cem-xm": (CemConfig, {"mode.modes": TASK_MODES}),
-    "cem-diversity-topk": (
-        CemConfig,
-        {**_DIVERSE, "mode.modes": TASK_MODES, "mode.choose": "top", "mode.diversity": "runs"},
+_SHIPPED = (
+    Method("pomp", CemConfig, CemRun, True, {**_DIVERSE, **_OF_TASK, "mode.lists": True}),
+    Method("cem", CemConfig, CemRun, True),
+    Method("cem-diversity", CemConfig, CemRun, True, {**_DIVERSE, "mode.diversity": "runs"}),
+    Method("cem-xm", CemConfig, CemRun, True, _OF_TASK),
+    Method(
+        "cem-diversity-topk",
+        *(CemConfig, CemRun, True),
+        {**_DIVERSE, **_OF_TASK, "mode.choose": "top", "mode.diversity": "runs"},
     ),
-    "cem-diversity-xm": (CemConfig, {**_DIVERSE, "mode.modes": TASK_MODES}),
-    "leaps": (CemConfig, _LEAPS),
-    "leaps-grid": (CemConfig, {**_LEAPS, "mode.grid": True}),
-    "hill-climbing": (ClimbConfig, _PROGRAMS),
-    "cebs": (BeamConfig, _PROGRAMS),
-    "annealing": (ClimbConfig, {**_ANNEAL, "score.starts": 128}),
-    "annealing-modes": (
-        ClimbConfig,
+    Method("cem-diversity-xm", CemConfig, CemRun, True, {**_DIVERSE, **_OF_TASK}),
+    Method("leaps", CemConfig, CemRun, True, _LEAPS),
+    Method("leaps-grid", CemConfig, CemRun, True, {**_LEAPS, "mode.grid": True}),
+    Method("hill-climbing", ClimbConfig, ClimbRun, False, _PROGRAMS),
+    Method("cebs", BeamConfig, BeamRun, True, _PROGRAMS),
+    Method("annealing", ClimbConfig, ClimbRun, False, {**_ANNEAL, "score.starts": 128}),
+    Method(
+        "annealing-modes",
+        *(ClimbConfig, ClimbRun, False),
         {
             **{**_ANNEAL, "mode.modes": 3, "score.rounds": 10, "score.starts": 16},
             "proposer.candidates": 200_000,
         },
     ),
-    "pomp-program-space": (
-        ClimbConfig,
+    Method(
+        "pomp-program-space",
+        *(ClimbConfig, ClimbRun, False),
         {
-            **{**_DIVERSE, **_ANNEAL, "mode.modes": TASK_MODES, "mode.lists": True},
+            **{**_DIVERSE, **_ANNEAL, **_OF_TASK, "mode.lists": True},
             **{"proposer.chain_length": 40, "proposer.candidates": 15_000},
             **{"proposer.solved_score": 1e6, "mode.vector": "behaviour"},
         },
     ),
-}
-METHODS = tuple(_METHODS)
-"""The names of all methods."""
-SEVERAL = tuple(name for name in METHODS if "mode.modes" in _METHODS[name][1])
-"""The methods that find several modes."""
+)
+_BY_NAME = {method.name: method for method in _SHIPPED}
+METHODS = tuple(_BY_NAME)
+"""The names of the methods that come with the package."""
+SEVERAL = tuple(method.name for method in _SHIPPED if method.finds_several)
+"""Those of them that find several modes."""
 
 _LEAPS_NAMES = ("init", "population", "elite_fraction", "sigma", "decay")
 _LEAPS_TASKS: dict[str, tuple[Init, int, float, float, bool]] = {
@@ -90,13 +100,35 @@ _SQUARE_LISTS = ("Farmer",)
 """Tasks whose shortest list of programs grows with the modes in the published code."""
 
 
+def find_method(method: str | Method, allow: Collection[str] | None = None) -> Method:
+    """Find a method by its name, or a method of your own by `module:NAME`.
+
+    Args:
+        method: what to look for; a method itself is returned as it is.
+        allow: modules that may be imported, for a name that comes from a file; None: any, because
+            the name comes from the caller.
+
+    Raises:
+        UnknownNameError: no such method.
+        UntrustedModuleError: the name stands for a module that is not allowed.
+        ConfigError: the module cannot be imported, or the name in it is no method.
+    """
+    if isinstance(method, str) and ":" not in method:
+        if method not in _BY_NAME:
+            raise UnknownNameError("method", method, METHODS)
+        return _BY_NAME[method]
+    if isinstance(method, Method):
+        return method
+    return load_object(method, "method", Method, allow)
+
+
 def configure(
-    method: str, preset: str, task: str | Setting, changes: Mapping[str, Any] | None = None
+    method: str | Method, preset: str, task: str | Setting, changes: Mapping[str, Any] | None = None
 ) -> SearchConfig:
     """Return the settings of a method for a task.
 
     Args:
-        method: one of `METHODS`.
+        method: one of `METHODS`, or a method of your own: `module:NAME`, or the method itself.
         preset: paper; code: what the published code does where the paper is silent; or best.
         task: its name or setting; some settings depend on it.
         changes: fields to change, as `proposer.sigma` -> value.
@@ -105,22 +137,30 @@ def configure(
         UnknownNameError: no such method, preset or field.
         ConfigError: a value that does not fit.
     """
-    if method not in _METHODS:
-        raise UnknownNameError("method", method, METHODS)
+    chosen = find_method(method)
+    if is_own := chosen not in _SHIPPED:
+        check_method(chosen)
+    source = _source_of(chosen) if is_own else chosen.name
     if preset not in get_args(Preset):
         raise UnknownNameError("preset", preset, get_args(Preset))
     if "method" in (changes or {}):
         raise ConfigError("a method is chosen by its name, not by changing the field 'method'")
-    kind, settings = _METHODS[method]
     setting = task if isinstance(task, Setting) else find_task(task).configure()
-    for_preset = _for_preset(kind, preset, is_certain=_is_certain(setting))
-    settings = {**settings, **_for_task(method, setting), **for_preset}
+    for_preset = _for_preset(chosen.proposer, preset, is_certain=_is_certain(setting))
+    settings = {**chosen.changes, **_for_task(chosen.name, setting), **for_preset}
     if settings.get("mode.modes") == TASK_MODES:
         settings["mode.modes"] = setting.task.modes
-    config: SearchConfig = changed(SearchConfig(method=method, proposer=kind()), settings)
+    config: SearchConfig = changed(
+        SearchConfig(method=source, proposer=chosen.proposer()), settings
+    )
     config = changed(config, changes or {})
     Cap.parse(config.score.cap)  # refuses what is none
     return config
+
+
+def _source_of(method: Method) -> str:
+    home = getattr(method.begin, "__module__", "")
+    return require_source(method, "method", method.name, home)
 
 
 def _for_task(method: str, setting: Setting) -> dict[str, Any]:
@@ -150,7 +190,7 @@ def _is_certain(setting: Setting) -> bool:
     return len(list(islice(setting.task.starts(setting), 2))) == 1
 
 
-def _for_preset(kind: type[Proposer], preset: str, *, is_certain: bool) -> dict[str, Any]:
+def _for_preset(kind: type, preset: str, *, is_certain: bool) -> dict[str, Any]:
     if preset == "code":
         return {"score.fresh_draws": True}
     if preset == "best" and kind is CemConfig:

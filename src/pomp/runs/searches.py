@@ -20,9 +20,9 @@ from pomp.core.cuda import check_device
 from pomp.core.errors import ConfigError, DataFileError
 from pomp.embedding.weights import find_weights
 from pomp.modes.batch import ActiveRun, Batch
-from pomp.modes.cem import Arrays
 from pomp.modes.jobs import Job, RunKey, RunRecord
-from pomp.modes.methods import SEVERAL, configure
+from pomp.modes.methods import SEVERAL, configure, find_method
+from pomp.modes.proposers import Arrays, Method
 from pomp.runs.asked import Seeds, TaskLike, read_seeds, read_settings
 from pomp.runs.folder import (
     CONFIG_FILE,
@@ -68,7 +68,7 @@ class SearchResult:
 def search(
     tasks: TaskLike | Sequence[TaskLike],
     *,
-    method: str = "pomp",
+    method: str | Method = "pomp",
     preset: str = "paper",
     modes: int | None = None,
     seeds: Seeds = 0,
@@ -82,7 +82,8 @@ def search(
 
     Args:
         tasks: one or more tasks: names, `module:NAME`, tasks, or tasks that are configured.
-        method: what searches, as listed by `pomp search --help`.
+        method: what searches, as listed by `pomp search --help`, or a method of your own:
+            `module:NAME`, or the `pomp.modes.Method` itself.
         preset: whose settings: paper, code or best.
         modes: how many modes, for methods that find several; None: as many as the paper has.
         seeds: one seed or several; every task is searched with each.
@@ -98,15 +99,16 @@ def search(
     """
     changes = dict(settings or {})
     if modes is not None:
-        if method not in SEVERAL:
+        chosen = find_method(method)
+        if not chosen.finds_several:
             several = ", ".join(SEVERAL)
-            raise ConfigError(f"--modes goes with {several}; {method} finds one program")
+            raise ConfigError(f"--modes goes with {several}; {chosen.name} finds one program")
         changes["mode.modes"] = modes
-    chosen = read_settings(tasks)
-    configs = [configure(method, preset, setting, changes) for setting in chosen]
+    asked = read_settings(tasks)
+    configs = [configure(method, preset, setting, changes) for setting in asked]
     jobs = [
         Job(setting, seed, config)
-        for setting, config in zip(chosen, configs, strict=True)
+        for setting, config in zip(asked, configs, strict=True)
         for seed in read_seeds(seeds)
     ]
     run = SearchRun(jobs, check_device(device), RunFolder(out))
