@@ -9,17 +9,19 @@ import pytest
 
 import pomp
 from pomp.cli.main import main
-from pomp.core import ConfigError
+from pomp.core import ConfigError, UntrustedModuleError
+from pomp.learning import LearningMethod
 from pomp.modes import Method
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+CLIMB = "DEF run m( turnLeft move turnRight move m)"
 FEW = ("--set", "proposer.candidates=640")
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """An empty current folder with the examples in it, which nothing has imported."""
-    for name in ("one_plus_many",):
+    for name in ("one_plus_many", "q_learning"):
         shutil.copy(EXAMPLES / f"{name}.py", tmp_path)
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -77,7 +79,7 @@ def test_a_search_by_it_is_resumed_to_the_same_bytes(capsys, here):
         ("OnePlusMany.tell = lambda self, *given: None", "tell must return slice(first, last)"),
         (
             "ONE_PLUS_MANY = Method('x', OnePlusMany, OnePlusMany, False)",
-            "proposer must be a dataclass of settings",
+            "its settings must be a dataclass",
         ),
         (
             "Settings = dataclass(type('S', (), {'__annotations__': {'a': tuple}, 'a': (1,)}))\n"
@@ -112,3 +114,116 @@ def test_a_method_that_finds_one_program_takes_no_number_of_modes(capsys, here):
     status, _, errors = call(capsys, *search, "--modes", "3")
     assert status == 2
     assert "one-plus-many finds one program" in errors
+
+
+LEARN = ("train", "StairClimber", "--preset", "paper", "--method", "q_learning:Q_LEARNING")
+STEPS = 4 * 6400
+
+
+def files_in(folder):
+    return {
+        path.relative_to(folder): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "config.json"
+    }
+
+
+def test_a_machine_learned_by_it_is_resumed_to_the_same_bytes(capsys, here):
+    (here / "modes.txt").write_text(f"{CLIMB}\nDEF run m( turnRight m)\n")
+    learn = (*LEARN, "--modes", "modes.txt", "--set", f"steps={STEPS}")
+    status, output, errors = call(capsys, *learn, "--out", "whole")
+    assert status == 0, errors
+    assert "return=1.000" in output
+    whole = here / "whole/StairClimber/seed0"
+    assert len((whole / "metrics.jsonl").read_text().splitlines()) == 4
+    assert not (whole / "transitions.safetensors").exists()
+    import q_learning
+
+    halves = pomp.train(
+        "StairClimber",
+        preset="paper",
+        method=q_learning.Q_LEARNING,
+        modes="modes.txt",
+        settings={"steps": STEPS},
+        out="halves",
+        on_event=lambda event: event.progress.share > 0.3,
+    )
+    assert not halves.is_finished
+    assert (here / "halves/StairClimber/seed0/transitions.safetensors").exists()
+    assert call(capsys, *learn, "--out", "halves", "--resume")[0] == 0
+    assert files_in(here / "halves") == files_in(here / "whole")
+
+
+def test_a_machine_with_its_transitions_is_read_only_if_their_module_is_allowed(capsys, here):
+    (here / "modes.txt").write_text(CLIMB)
+    learn = (*LEARN, "--modes", "modes.txt", "--set", "steps=6400", "--out", "run")
+    assert call(capsys, *learn)[0] == 0
+    machine = "run/StairClimber/seed0/machine"
+    status, output, _ = call(capsys, "eval", machine, "--allow", "q_learning", "--json")
+    assert status == 0
+    assert json.loads(output)["mean"] == 1.0
+    assert "q-table" in call(capsys, "explain", machine, "--allow", "q_learning")[1]
+    status, _, errors = call(capsys, "eval", machine)
+    assert status == 2
+    assert errors.startswith("pomp: the transition 'q_learning:TableTransition' is code in")
+    with pytest.raises(UntrustedModuleError):
+        pomp.load_machine(machine)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("Q_LEARNING = 3", "is a int, not a pomp Method or LearningMethod"),
+        ("del QLearner.restore", "what it begins lacks restore"),
+        ("del TableTransition.from_parts", "TableTransition is no transition: it lacks from_parts"),
+        ("QLearner.__init__ = lambda self: None", "TypeError"),
+        (
+            "Q_LEARNING = LearningMethod('q', Settings, QLearner, ('DEF run m( dance m)',))",
+            "does not fit: ",
+        ),
+        (
+            "Q_LEARNING = LearningMethod('q', QLearner, QLearner)",
+            "its settings must be a dataclass",
+        ),
+    ],
+)
+def test_a_learning_method_that_does_not_fit_is_refused_before_work(capsys, here, change, message):
+    with (here / "q_learning.py").open("a") as file:
+        file.write(change)
+    status, _, errors = call(capsys, *LEARN, "--out", "out")
+    assert status == 2
+    assert message in errors
+    assert len(errors.splitlines()) == 1
+    assert not (here / "out").exists()
+
+
+def test_a_baseline_of_ones_own_has_modes_of_its_own(here, monkeypatch):
+    monkeypatch.syspath_prepend(here)
+    import q_learning
+
+    q_learning.BASELINE = LearningMethod(
+        "climber", q_learning.Settings, q_learning.QLearner, (CLIMB,)
+    )
+    settings = {"preset": "paper", "settings": {"steps": 6400}}
+    found = pomp.train("StairClimber", method=q_learning.BASELINE, **settings)
+    assert found.machine.modes == (CLIMB,)
+    assert found.best.mean == 1.0
+    with pytest.raises(ConfigError, match="climber has modes of its own; leave out the modes"):
+        pomp.train("StairClimber", method=q_learning.BASELINE, modes=[CLIMB], **settings)
+
+
+def test_a_search_method_of_ones_own_finds_the_modes_of_a_machine(here, monkeypatch):
+    monkeypatch.syspath_prepend(here)
+    import one_plus_many
+
+    several = {"mode.modes": 2, "score.starts": 4}
+    one_plus_many.MODES = Method(
+        "modes", one_plus_many.Settings, one_plus_many.OnePlusMany, False, several
+    )
+    tiny = {"ppo.total": 64, "ppo.actors": 4, "ppo.steps": 16, "ppo.minibatch": 32}
+    changes = {**tiny, "search.proposer.candidates": 320, "validation.every": 1}
+    found = pomp.train("Maze", preset="paper", method=one_plus_many.MODES, settings=changes)
+    assert len(found.machine.modes) == 2
+    assert found.machine.provenance["search"] == "one_plus_many:MODES"
+    with pytest.raises(ConfigError, match="a machine needs several modes; one-plus-many finds one"):
+        pomp.train("Maze", preset="paper", method=one_plus_many.ONE_PLUS_MANY)

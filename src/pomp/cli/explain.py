@@ -75,7 +75,11 @@ def _lines(machine: "ProgramMachine", found: "Explanation") -> Iterator[str]:
         f"{told['programs']:.1f} programs and {told['actions']:.1f} actions on average"
     )
     sensors = ", ".join(found.sensors) or "none"
-    yield f"transitions by rules; sensors: {sensors}" if machine.sensors else "a network chooses"
+    yield (
+        f"transitions by rules; sensors: {sensors}"
+        if machine.sensors
+        else f"a {machine.transition.kind} chooses"
+    )
     yield from _comment(machine, "")
     yield ""
     yield found.start or f"Begins with: {_shares(found.begins)}."

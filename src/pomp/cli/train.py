@@ -32,7 +32,7 @@ class Train:
     modes, and the better machine is kept), pomp, pomp-program-space, annealing-modes, cem-xm,
     cem-diversity-topk or cem-diversity-xm; without it text-modes for the preset best, pomp for the
     others. Or text: machines with rules alone. Or a baseline without a search: psmp, drl or
-    perception-ppo."""
+    perception-ppo. Or a method of your own, module:NAME."""
     modes: str | None = None
     """Modes found before: the folder of a search or of pomp evolve (whose machines compete with
     the networks on their modes), a modes.json, the results of many searches as

@@ -51,6 +51,24 @@ def check_choices(config: object, **choices: Any) -> None:
             raise UnknownNameError(name, str(value), tuple(map(str, known)))
 
 
+def check_settings(kind: object) -> None:
+    """Refuse a class of settings that could not be written down and changed by name.
+
+    Raises:
+        ConfigError: it is no dataclass, or a setting has no default that JSON can hold.
+    """
+    if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
+        raise ConfigError(f"its settings must be a dataclass, got {kind!r}")
+    defaults = kind()
+    for entry in fields(kind):
+        value = getattr(defaults, entry.name)
+        if not isinstance(value, bool | int | float | str):
+            got = type(value).__name__
+            raise ConfigError(
+                f"the setting {entry.name} must be a number, a text or a flag, got {got}"
+            )
+
+
 def to_json(config: Any) -> dict[str, Any]:
     """Return a config as plain values, for JSON."""
     return asdict(config)

@@ -46,6 +46,13 @@ class RandomTransition:
         """Return no weights, `[...]`: there are none."""
         return {}
 
+    @classmethod
+    def from_parts(
+        cls, values: dict[str, Any], arrays: dict[str, NDArray[Any]]
+    ) -> "RandomTransition":
+        """Read what `to_json` returned; `arrays`, of any shapes `[...]`, are none of its own."""
+        return cls(int(values["modes"]))
+
 
 def randomise(machine: ProgramMachine) -> ProgramMachine:
     """Return a machine with the same modes and random transitions."""

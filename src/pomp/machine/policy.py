@@ -11,6 +11,7 @@ import numpy as np
 
 from pomp.core.configs import from_json, to_json
 from pomp.core.errors import ConfigError, DataFileError, PompError, UntrustedModuleError
+from pomp.core.sources import load_object, require_source
 from pomp.core.storage import read_arrays, write_arrays, write_text
 from pomp.core.streams import Purpose, draw_units, open_streams
 from pomp.dsl.parser import parse
@@ -19,7 +20,12 @@ from pomp.engine.lanes import BY_CHOICE
 from pomp.karel.world import WorldBatch
 from pomp.machine.config import MAX_MODES, EpisodeConfig
 from pomp.machine.episodes import Episodes
-from pomp.machine.transitions import DecisionList, NetworkTransition, Transition
+from pomp.machine.transitions import (
+    DecisionList,
+    NetworkTransition,
+    Transition,
+    check_transition,
+)
 from pomp.tasks.catalog import find_task, source_of
 from pomp.tasks.task import Setting, Task
 
@@ -160,11 +166,14 @@ class ProgramMachine:
 
         Raises:
             OutputError: it cannot be written.
+            ConfigError: its transitions are of a class that cannot be read back.
         """
+        check_transition(self.transition)
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
         if arrays := self.transition.to_arrays():
             write_arrays(path / WEIGHTS_FILE, arrays, {"kind": self.transition.kind})
+        kind = _name_kind(self.transition)
         text = json.dumps(
             {
                 "format": FORMAT,
@@ -176,7 +185,7 @@ class ProgramMachine:
                 **({} if self.names is None else {"names": list(self.names)}),
                 **({"comments": dict(self.comments)} if self.comments else {}),
                 "episode": to_json(self.episode),
-                "transition": {"kind": self.transition.kind, **self.transition.to_json()},
+                "transition": {"kind": kind, **self.transition.to_json()},
                 "provenance": dict(self.provenance),
             },
             indent=1,
@@ -189,11 +198,11 @@ class ProgramMachine:
 
         Args:
             folder: the folder, or the machine.json in it.
-            allow: modules that the file may name as the home of its task.
+            allow: modules that the file may name as the home of its task or its transitions.
 
         Raises:
             DataFileError: there is none, or it is damaged, from a newer version, or unfit.
-            UntrustedModuleError: its task is in a module that is not allowed.
+            UntrustedModuleError: its task, or its transition, is in a module that is not allowed.
         """
         path = Path(folder)
         path = path.parent if path.name == MACHINE_FILE else path
@@ -225,13 +234,10 @@ class ProgramMachine:
     ) -> "ProgramMachine":
         parts = dict(values["transition"])
         kind = parts.pop("kind")
-        if kind == NetworkTransition.kind:
-            arrays, _ = read_arrays(path / WEIGHTS_FILE, "machine")
-            transition: Transition = NetworkTransition.from_parts(parts, arrays)
-        elif kind == DecisionList.kind:
-            transition = DecisionList.from_json(parts)
-        else:
-            raise DataFileError(f"unknown kind of transition '{kind}'")
+        found = _find_kind(kind, allow)
+        has_arrays = found is NetworkTransition or (path / WEIGHTS_FILE).exists()
+        arrays = read_arrays(path / WEIGHTS_FILE, "machine")[0] if has_arrays else {}
+        transition = found.from_parts(parts, arrays)
         task, variant, options = values["task"], values["variant"], values["options"]
         size = None if values["size"] is None else tuple(map(int, values["size"]))
         names = None if values.get("names") is None else tuple(values["names"])
@@ -256,6 +262,38 @@ class ProgramMachine:
         )
         machine.configure()
         return machine
+
+
+_KINDS: dict[str, type[Transition]] = {
+    kind.kind: kind for kind in (DecisionList, NetworkTransition)
+}
+
+
+def _name_kind(transition: Transition) -> str:
+    """Return what a file calls the class of a transition.
+
+    Raises:
+        ConfigError: it is a class of your own that no other process could find.
+    """
+    own = type(transition)
+    if _KINDS.get(own.kind) is own:
+        return own.kind
+    return require_source(own, "class", own.__name__, own.__module__)
+
+
+def _find_kind(kind: str, allow: Collection[str]) -> type[Transition]:
+    """Return the class of a transition by what a file calls it.
+
+    Raises:
+        DataFileError: there is no such class in the package.
+        UntrustedModuleError: it is one of your own, in a module that is not allowed.
+        ConfigError: the module has no such class.
+    """
+    if kind in _KINDS:
+        return _KINDS[kind]
+    if ":" not in kind:
+        raise DataFileError(f"unknown kind of transition '{kind}'")
+    return load_object(kind, "transition", type, allow)
 
 
 def check_names(names: tuple[str, ...], modes: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.configs import from_json, to_json
-from pomp.core.errors import DataFileError
+from pomp.core.errors import ConfigError, DataFileError
 from pomp.karel.sensors import READINGS, possible_readings
 from pomp.machine.config import NetworkConfig
 from pomp.machine.episodes import Episodes
@@ -26,10 +26,12 @@ END = "end"
 
 
 class Transition(Protocol):
-    """What chooses the next mode.
+    """What chooses the next mode; a class of your own may do so, too.
+
+    Files name a class of the package by its `kind`, one of your own by `module:CLASS`.
 
     Attributes:
-        kind: its name in files.
+        kind: what it is called.
     """
 
     kind: ClassVar[str]
@@ -45,6 +47,23 @@ class Transition(Protocol):
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return its weights by name, of any shapes `[...]`; nothing if it has none."""
         ...
+
+    @classmethod
+    def from_parts(cls, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "Transition":
+        """Read what `to_json` and `to_arrays` returned; `arrays` have any shapes `[...]`."""
+        ...
+
+
+def check_transition(transition: object) -> None:
+    """Refuse what lacks something of a `Transition`.
+
+    Raises:
+        ConfigError: says what.
+    """
+    wanted = sorted(["kind", *(name for name in vars(Transition) if not name.startswith("_"))])
+    if missing := [name for name in wanted if not hasattr(transition, name)]:
+        name = type(transition).__name__
+        raise ConfigError(f"{name} is no transition: it lacks {', '.join(missing)}")
 
 
 @dataclass(frozen=True)
@@ -189,8 +208,8 @@ class DecisionList:
         return {}
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> "DecisionList":
-        """Read what `to_json` wrote.
+    def from_parts(cls, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "DecisionList":
+        """Read what `to_json` wrote; `arrays`, of any shapes `[...]`, are none of its own.
 
         Raises:
             DataFileError: the rules are no decision list.

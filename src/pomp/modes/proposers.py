@@ -6,12 +6,13 @@ A method of your own is a `Method` in a file of yours that imports what it needs
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.configs import check_settings
 from pomp.core.errors import ConfigError
 from pomp.dsl.bytecode import compile_ids
 
@@ -108,7 +109,7 @@ def check_method(method: Method) -> None:
         ConfigError: says what does not fit.
     """
     try:
-        _check_settings(method)
+        check_settings(method.proposer)
         run = method.begin(method.proposer(), np.uint64(1), _TRIED_LATENTS)
         _check_members(run)
         asked = _check_asked(method, run.ask())
@@ -125,18 +126,6 @@ def check_method(method: Method) -> None:
     except Exception as error:  # whatever somebody else's code does
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ConfigError(f"the method {method.name} does not fit: {reason}") from error
-
-
-def _check_settings(method: Method) -> None:
-    """Refuse settings that could not be written down and changed by name."""
-    kind = method.proposer
-    if not isinstance(kind, type) or not is_dataclass(kind):
-        raise ConfigError(f"proposer must be a dataclass of settings, got {kind!r}")
-    values = {entry.name: getattr(kind(), entry.name) for entry in fields(kind)}
-    for name, value in values.items():
-        if not isinstance(value, bool | int | float | str):
-            got = type(value).__name__
-            raise ConfigError(f"the setting {name} must be a number, a text or a flag, got {got}")
 
 
 def _check_members(run: ProposerRun) -> None:

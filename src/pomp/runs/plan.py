@@ -5,16 +5,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pomp.core.configs import changed, to_json
+from pomp.core.configs import changed, check_settings, to_json
 from pomp.core.errors import ConfigError, UnknownNameError
+from pomp.core.sources import load_object
 from pomp.evolution.config import EvolveConfig
-from pomp.learning.baselines import BASELINES
+from pomp.learning.baselines import ACTIONS, BASELINES
 from pomp.learning.config import LearningConfig, configure_learning
+from pomp.learning.methods import LearningMethod, OwnLearning
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import print_machine
 from pomp.modes.config import SearchConfig
 from pomp.modes.jobs import Job
-from pomp.modes.methods import METHODS, SEVERAL, configure
+from pomp.modes.methods import METHODS, SEVERAL, configure, find_method
+from pomp.modes.proposers import Method
 from pomp.runs.evolutions import EvolvePlan
 from pomp.runs.folder import describe_task
 from pomp.runs.given import Machines, Modes, read_given, read_machines, same_for_all
@@ -43,6 +46,7 @@ class TrainPlan:
             whole machines.
         evolution: the search for whole machines that is stage 2 instead, if it is.
         has_network: whether transitions are learned.
+        own: what learns them, if that is not the package's PPO.
         modes: modes by (task, seed), if they were found before.
         machines: whole machines by (task, seed) whose modes these are, if they are.
     """
@@ -55,6 +59,7 @@ class TrainPlan:
     searches: tuple[SearchConfig, ...] = ()
     evolution: EvolvePlan | None = None
     has_network: bool = True
+    own: OwnLearning | None = None
     modes: Modes = field(default_factory=dict)
     machines: Machines = field(default_factory=dict)
 
@@ -84,6 +89,7 @@ class TrainPlan:
             "evolution": self.evolution.describe() if self.evolution else None,
             "network": self.has_network,
             "learning": to_json(self.learning),
+            **({"own": self.own.describe()} if self.own else {}),
             "learning_rates": list(self.learning_rates),
             "modes": {f"{task}/seed{seed}": list(m) for (task, seed), m in self.modes.items()},
             "machines": {f"{task}/seed{seed}": text for (task, seed), text in texts.items()},
@@ -94,7 +100,7 @@ def make_plan(
     settings: Sequence[Setting],
     seeds: Sequence[int],
     preset: str,
-    method: str | None,
+    method: str | Method | LearningMethod | None,
     modes: str | Path | Sequence[str] | None,
     changes: Mapping[str, Any],
 ) -> TrainPlan:
@@ -104,7 +110,8 @@ def make_plan(
         settings: the tasks.
         seeds: whole numbers.
         preset: paper, code or best.
-        method: what searches the modes, or a baseline; None: the preset's.
+        method: what searches the modes, a baseline, or a method of your own that does one or the
+            other; None: the preset's.
         modes: where modes or machines are that were found before, or the modes themselves.
         changes: settings to change: `ppo.entropy`, `network.hidden`, ..., `search.mode.runs`, and
             `learning_rates`, a sequence of numbers that are tried.
@@ -114,11 +121,16 @@ def make_plan(
         ConfigError: a value that does not fit.
     """
     own, of_search, rates = _sort_changes(changes)
-    if method in BASELINES:
+    method, learns = _find_own(method)
+    baseline = BASELINES.get(method) if isinstance(method, str) else None
+    if has_modes := baseline or (learns if learns and learns.modes else None):
         if modes is not None:
-            raise ConfigError(f"{method} has modes of its own; leave out the modes")
-        baseline, method = BASELINES[method], None
-        modes, own = baseline.modes, {**baseline.changes, **own}
+            raise ConfigError(f"{has_modes.name} has modes of its own; leave out the modes")
+        modes = has_modes.modes
+    if baseline is not None:
+        method, own = None, {**baseline.changes, **own}
+    by_own = _plan_own(learns, own, settings[0]) if learns else None
+    own = {} if by_own else own
     learning = configure_learning(preset, own)
     base: dict[str, Any] = {
         "settings": tuple(settings),
@@ -126,12 +138,10 @@ def make_plan(
         "preset": preset,
         "learning": learning,
         "learning_rates": rates or (learning.ppo.learning_rate,),
+        "own": by_own,
     }
     name = method or (TEXT_MODES if preset == "best" else "pomp")
-    if name not in (TEXT, TEXT_MODES, *SEVERAL):
-        if name not in METHODS:
-            raise UnknownNameError("method", name, (TEXT, TEXT_MODES, *SEVERAL, *BASELINES))
-        raise ConfigError(f"a machine needs several modes; {name} finds one (try {SEVERAL[0]})")
+    _check_searcher(name)
     if modes is not None:
         if of_search or method:
             raise ConfigError("the modes are given: there is no search whose settings could change")
@@ -141,6 +151,40 @@ def make_plan(
         return TrainPlan(**base, evolution=evolution, has_network=name != TEXT)
     searches = tuple(configure(name, preset, one, of_search) for one in settings)
     return TrainPlan(**base, searches=searches)
+
+
+def _find_own(
+    method: str | Method | LearningMethod | None,
+) -> tuple[str | Method | None, LearningMethod | None]:
+    """Return what searches the modes, and what learns transitions if that is not PPO."""
+    if isinstance(method, str) and ":" in method:
+        found = load_object(method, "method", object)
+        if not isinstance(found, Method | LearningMethod):
+            kind = type(found).__name__
+            raise ConfigError(f"'{method}' is a {kind}, not a pomp Method or LearningMethod")
+        method = found
+    return (None, method) if isinstance(method, LearningMethod) else (method, None)
+
+
+def _plan_own(method: LearningMethod, changes: Mapping[str, Any], setting: Setting) -> OwnLearning:
+    """Return a learning method of one's own with its settings, tried out on a task."""
+    check_settings(method.settings)
+    settings = changed(method.settings(), changes)
+    method.check(setting, ACTIONS, settings)
+    return OwnLearning(method, settings)
+
+
+def _check_searcher(name: str | Method) -> None:
+    """Refuse what does not search the modes of a machine."""
+    if name in (TEXT, TEXT_MODES):
+        return
+    if isinstance(name, str) and name not in METHODS:
+        raise UnknownNameError("method", name, (TEXT, TEXT_MODES, *SEVERAL, *BASELINES))
+    method = find_method(name)
+    if not method.finds_several:
+        raise ConfigError(
+            f"a machine needs several modes; {method.name} finds one (try {SEVERAL[0]})"
+        )
 
 
 def modes_of(machine: ProgramMachine) -> tuple[str, ...]:

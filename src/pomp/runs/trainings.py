@@ -13,12 +13,15 @@ from typing import Any
 
 from pomp.core.compiling import thread_count
 from pomp.core.cuda import check_device
+from pomp.learning.methods import LearningMethod, OwnLearning
 from pomp.learning.training import Member, Training
 from pomp.machine.evaluation import evaluate, validate
 from pomp.machine.policy import ProgramMachine
+from pomp.modes.proposers import Method
 from pomp.runs.asked import Seeds, TaskLike, read_seeds, read_settings
 from pomp.runs.evolutions import EvolveRun
 from pomp.runs.folder import RunFolder, name_of
+from pomp.runs.own_transitions import OwnTransitionsRun
 from pomp.runs.plan import TrainPlan, make_plan, modes_of
 from pomp.runs.results import (
     EVALUATION_FILE,
@@ -44,7 +47,7 @@ def train(
     tasks: TaskLike | Sequence[TaskLike],
     *,
     preset: str = "best",
-    method: str | None = None,
+    method: str | Method | LearningMethod | None = None,
     modes: str | Path | Sequence[str] | None = None,
     seeds: Seeds = 0,
     settings: Mapping[str, Any] | None = None,
@@ -58,8 +61,9 @@ def train(
     Args:
         tasks: one or more tasks: names, `module:NAME`, tasks, or tasks that are configured.
         preset: whose settings: paper, code or best.
-        method: what searches the modes, or a baseline, as listed by `pomp train --help`; None: the
-            preset's.
+        method: what searches the modes, or a baseline, as listed by `pomp train --help`, or a
+            method of your own that searches modes or learns transitions: `module:NAME`, or the
+            `pomp.modes.Method` or `pomp.learning.LearningMethod` itself; None: the preset's.
         modes: modes found before: a folder or a file of a search or an evolution, or programs.
         seeds: one seed or several; a machine is learned for every task with each.
         settings: settings to change, as `{"ppo.entropy": 0.1, "search.mode.runs": 5}`;
@@ -100,6 +104,7 @@ class TrainRun:
         self._search = SearchRun(plan.jobs(), device, folder.within("search"), SEARCH_STAGE)
         self._evolved: dict[tuple[str, int], ProgramMachine] = dict(plan.machines)
         self._ensembles: list[TransitionsRun] = []
+        self._own: dict[tuple[str, int], OwnTransitionsRun] = {}
         self.learned: dict[tuple[str, int], LearnedMachine] = {}
         for setting, seed in plan.pairs:
             place = self._folder_of(setting, seed)
@@ -117,8 +122,12 @@ class TrainRun:
     def works(self) -> Iterator[Work]:
         """Yield the works of stages 2 to 4 that are left, each when those before are finished."""
         yield from self._searches()
-        self._ensembles = self._make_ensembles() if self.plan.has_network else []
-        yield from self._ensembles
+        if self.plan.own is not None:
+            self._own = self._begin_own(self.plan.own)
+            yield from self._own.values()
+        elif self.plan.has_network:
+            self._ensembles = self._make_ensembles()
+            yield from self._ensembles
         if len(self.learned) < len(self.plan.pairs):
             yield Evaluations(self)
 
@@ -165,6 +174,17 @@ class TrainRun:
             ensembles.append(TransitionsRun(training, self.folder, TRANSITIONS_STAGE + count))
         return ensembles
 
+    def _begin_own(self, own: OwnLearning) -> dict[tuple[str, int], OwnTransitionsRun]:
+        """Return the works of stage 3 by a method of one's own, one for each machine."""
+        works: dict[tuple[str, int], OwnTransitionsRun] = {}
+        for setting, seed in self.plan.pairs:
+            learner = own.begin(setting, self._modes_of(setting, seed), seed)
+            folder, number = self._folder_of(setting, seed), len(works) + 1
+            count = f" {number}/{len(self.plan.pairs)}" if len(self.plan.pairs) > 1 else ""
+            stage = TRANSITIONS_STAGE + count
+            works[setting.task.name, seed] = OwnTransitionsRun(learner, folder, stage)
+        return works
+
     def _members_of(self, setting: Setting, seed: int) -> list[Member]:
         modes = self._modes_of(setting, seed)
         # Of equals the first is taken: the machine with fewer modes.
@@ -179,14 +199,17 @@ class TrainRun:
         """Choose the best machine of a task and seed by validation, evaluate and write it."""
         evolved = self._evolved.get((setting.task.name, seed))
         found = [self._learned(setting, seed)] if self._ensembles else []
+        if self._own:
+            found = [self._learned_by_own(setting, seed)]
+        has_no_score = evolved is not None or bool(self._own)  # of a training's validations
         if evolved is not None:
             about = {"pomp": __version__, "preset": self.plan.preset, "seed": seed}
             provenance = {**about, "modes": len(evolved.modes), "search": "text"}
             found = [replace(evolved, provenance=provenance), *found]
-        scores = [validate(machine) if evolved else None for machine in found]
+        scores = [validate(machine) if has_no_score else None for machine in found]
         best = max(range(len(found)), key=lambda one: (scores[one] or 0.0, -one))
         machine = found[best]
-        if evolved is not None:
+        if has_no_score:
             machine.provenance = {**machine.provenance, "validation": scores[best]}
         kind = {"transitions": machine.transition.kind, "sensors": machine.sensors}
         self.learned[setting.task.name, seed] = write_learned(
@@ -221,10 +244,32 @@ class TrainRun:
         }
         return training.machine(index, provenance)
 
+    def _learned_by_own(self, setting: Setting, seed: int) -> ProgramMachine:
+        """Return the machine whose transitions a method of one's own has learned."""
+        assert self.plan.own is not None
+        modes = self._modes_of(setting, seed)
+        return ProgramMachine(
+            task=setting.task,
+            modes=modes,
+            transition=self._own[setting.task.name, seed].learner.transition(),
+            variant=setting.variant,
+            options=setting.option_texts,
+            size=(setting.height, setting.width),
+            provenance={
+                "pomp": __version__,
+                "preset": self.plan.preset,
+                "seed": seed,
+                "modes": len(modes),
+                "learning": self.plan.own.method.name,
+            },
+        )
+
     def remove_checkpoints(self) -> None:
         """Remove the checkpoints of stage 3."""
         for run in self._ensembles:
             run.remove_checkpoint()
+        for own in self._own.values():
+            own.remove_checkpoint()
 
 
 class Evaluations:
