@@ -161,3 +161,27 @@ def test_notebooks_show_pictures():
     worlds = draw_starts(find_task("Maze").configure(), 20, 0)
     assert worlds.map_of(0)._repr_png_().startswith(b"\x89PNG")
     assert worlds._repr_html_().count("<img") == 8
+
+
+def test_a_batch_has_places_like_a_sequence():
+    worlds = draw_starts(find_task("Maze").configure(), 5, 0)
+    for number in (0, 3, np.int64(4), -1, -5):
+        one = worlds[number]
+        assert (len(one), one.to_text()) == (1, worlds.to_text(number))
+    assert [one.to_text() for one in worlds] == [worlds.to_text(n) for n in range(5)]
+    assert [one.to_text() for one in worlds[3:0:-2]] == [worlds.to_text(3), worlds.to_text(1)]
+    assert len(worlds[5:]) == 0
+    with pytest.raises(IndexError, match="world 5 was asked for, there are 5"):
+        worlds[5]
+    with pytest.raises(IndexError, match="world -6"):
+        worlds[-6]
+    with pytest.raises(TypeError, match="interpreted as an integer"):
+        worlds["first"]
+
+
+def test_a_world_taken_from_a_batch_is_a_copy():
+    worlds = draw_starts(find_task("Maze").configure(), 2, 0)
+    before = worlds.to_text(0)
+    worlds[0].cells[:] = 0
+    assert worlds.to_text(0) == before
+    assert "1 world of Maze on cpu" in worlds[0]._repr_html_()

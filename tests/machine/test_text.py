@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pomp.analysis.pictures import describe_machine, draw_machine, frames_of
+from pomp.analysis.pictures import describe_machine, frames_of
 from pomp.cli.main import main
 from pomp.core.errors import ConfigError, DataFileError, MachineSyntaxError
 from pomp.dsl.grammar import MAX_TOKENS
@@ -23,6 +23,7 @@ from pomp.dsl.vocabulary import LEAPS
 from pomp.engine.starts import draw_starts
 from pomp.karel.render import save_animation
 from pomp.machine.config import EpisodeConfig
+from pomp.machine.drawing import draw_machine
 from pomp.machine.evaluation import evaluate, evaluate_exactly
 from pomp.machine.policy import RESERVED, ProgramMachine
 from pomp.machine.sensors import SENSOR_NAMES

@@ -1,7 +1,7 @@
 from pomp.analysis.bounds import Bound as Bound, bound as bound
 from pomp.analysis.pictures import (
     describe_machine as describe_machine,
-    draw_machine as draw_machine,
     frames_of as frames_of,
 )
 from pomp.analysis.simplification import simplify as simplify
+from pomp.machine.drawing import draw_machine as draw_machine

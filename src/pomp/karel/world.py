@@ -1,9 +1,11 @@
 """Worlds as values: batches of them in arrays, and single ones as text."""
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,6 +176,24 @@ class WorldBatch:
     def __len__(self) -> int:
         return len(self.pose)
 
+    def __getitem__(self, place: int | slice) -> "WorldBatch":
+        """Return a copy of one world, as a batch of one, or of the worlds of a slice.
+
+        Raises:
+            IndexError: there are fewer worlds.
+        """
+        count = len(self)
+        if isinstance(place, slice):
+            return self.take(range(*place.indices(count)))
+        number = index(place)
+        if not -count <= number < count:
+            raise IndexError(f"world {number} was asked for, there are {count}, counted from 0")
+        return self.take([number % count])
+
+    def __iter__(self) -> Iterator["WorldBatch"]:
+        """Yield a copy of each world, as a batch of one."""
+        return (self[number] for number in range(len(self)))
+
     def _with(self, arrays: Iterable[Any]) -> "WorldBatch":
         """A batch of the same kind with other arrays."""
         return WorldBatch(self.task, self.height, self.width, *arrays)
@@ -265,7 +285,9 @@ class WorldBatch:
         shown = [self.map_of(world)._repr_png_() for world in range(min(len(self), SHOWN_WORLDS))]
         pictures = (base64.b64encode(picture).decode() for picture in shown)
         images = "".join(f'<img src="data:image/png;base64,{code}"> ' for code in pictures)
-        return f"<div>{len(self)} worlds of {self.task} on {self.device}<br>{images}</div>"
+        worlds = "1 world" if len(self) == 1 else f"{len(self)} worlds"
+        more = ", the first of them" if len(self) > SHOWN_WORLDS else ""
+        return f"<div>{worlds} of {escape(self.task)} on {self.device}{more}<br>{images}</div>"
 
     def map_of(self, world: int) -> Map:
         """Walls, markers and agent of one world."""

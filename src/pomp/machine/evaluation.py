@@ -71,6 +71,12 @@ class Evaluation:
             return self.mean, self.mean
         return bootstrap(self.returns)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: mean, interval, and how the returns are spread."""
+        from pomp.machine.notebook import show_evaluation
+
+        return show_evaluation(self)
+
     def transitions(self, modes: int) -> NDArray[np.int64]:
         """Count how often a choice came after a mode.
 

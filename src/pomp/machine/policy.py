@@ -124,6 +124,12 @@ class ProgramMachine:
         """What its rules ask for, `perceptions only` or `with compass`; None: it has no rules."""
         return self.transition.sensors if isinstance(self.transition, DecisionList) else None
 
+    def _repr_svg_(self) -> str:
+        """What a notebook shows: modes, programs and rules as a picture."""
+        from pomp.machine.drawing import draw_machine
+
+        return draw_machine(self)
+
     def configure(self, scale: int = 1) -> Setting:
         """The task's setting."""
         return self.task.configure(self.variant, self.options, self.size, scale)

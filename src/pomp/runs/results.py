@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from pomp.analysis.pictures import describe_machine, draw_machine, frames_of
+from pomp.analysis.pictures import describe_machine, frames_of
 from pomp.core.errors import ConfigError
 from pomp.engine.starts import draw_starts
 from pomp.karel.render import save_animation
+from pomp.machine.drawing import draw_machine
 from pomp.machine.evaluation import Evaluation
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import SUFFIX, print_machine

@@ -232,6 +232,10 @@ class Task:
         if not self.variants or not isinstance(self.ceiling, int | float):
             raise ConfigError(f"task {self.name} needs a variant and a ceiling")
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the task in its default setting."""
+        return self.configure()._repr_html_()
+
     def configure(
         self,
         variant: str | None = None,
@@ -277,6 +281,12 @@ class Setting:
     height: int
     width: int
     scale: int
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: numbers, variants and a start."""
+        from pomp.tasks.notebook import show_setting
+
+        return show_setting(self)
 
     def flag(self, option: str) -> bool:
         """Whether a switch is on; off where the variant lacks it."""
