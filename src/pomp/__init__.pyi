@@ -16,6 +16,7 @@ from pomp.machine.evaluation import evaluate as evaluate
 from pomp.machine.policy import ProgramMachine as ProgramMachine
 from pomp.machine.zoo import load_machine as load_machine
 from pomp.runs.evolutions import evolve as evolve
+from pomp.runs.policies import evaluate_policy as evaluate_policy
 from pomp.runs.searches import search as search
 from pomp.runs.trainings import train as train
 from pomp.tasks.catalog import TASKS as TASKS, find_task as find_task

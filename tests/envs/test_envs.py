@@ -15,7 +15,14 @@ from gymnasium.vector import AutoresetMode
 import pomp.envs
 from pomp.core.errors import ConfigError, CudaError, EnvironmentMisuseError
 from pomp.engine.rollouts import rollout
-from pomp.envs import KarelEnv, KarelVectorEnv, ProgramOptionEnv, ProgramOptionVectorEnv
+from pomp.engine.starts import draw_starts
+from pomp.envs import (
+    ImageObservation,
+    KarelEnv,
+    KarelVectorEnv,
+    ProgramOptionEnv,
+    ProgramOptionVectorEnv,
+)
 from pomp.karel.dynamics import ACTIONS
 from pomp.tasks.catalog import TASKS
 
@@ -293,3 +300,89 @@ def test_the_stable_baselines_example_learns():
         assert sb3_options.main(20_000) > 0.9
     finally:
         sys.path.pop(0)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_the_limit_in_the_spec_is_where_the_environment_truncates(name):
+    env = gym.make(name)
+    assert env.spec.max_episode_steps == env.unwrapped._batch.limit
+    many = gym.make_vec(name, 2, vectorization_mode="vector_entry_point")
+    assert many._batch.limit == env.spec.max_episode_steps
+
+
+def test_a_made_environment_is_truncated_once_at_its_limit():
+    env = gym.make("Karel/Harvester-v0")
+    env.reset(seed=0)
+    ends = [env.step(1)[2:4] for _ in range(1000)]
+    assert ends == [(False, False)] * 999 + [(False, True)]
+
+
+def test_a_longer_horizon_is_made_with_its_own_limit():
+    env = gym.make("KarelLong/Farmer-v0", scale=2, max_episode_steps=100_000)
+    assert env.unwrapped._batch.limit == env.spec.max_episode_steps == 100_000
+
+
+def test_information_tells_return_progress_and_actions():
+    env = KarelEnv("Farmer")
+    _, info = env.reset(seed=0)
+    assert info == {"return": 0.0, "progress": 0.0, "actions": 0}
+    total = 0.0
+    for action in (4, 0, 4, 1):
+        _, reward, _, _, info = env.step(action)
+        total += reward
+    assert info["actions"] == 4
+    assert info["return"] == pytest.approx(total, abs=1e-12)
+    assert info["progress"] == pytest.approx(total + 4 * 0.0001, abs=1e-12)
+    assert info["progress"] > 0
+
+
+@pytest.mark.parametrize("variant", ["hprl", "leaps"])
+def test_information_of_a_batch_is_that_of_each_world(variant):
+    many = KarelVectorEnv("Harvester", 3, variant=variant)
+    _, info = many.reset(seed=4)
+    assert info["return"].tolist() == [0.0] * 3
+    singles = [KarelEnv("Harvester", variant=variant) for _ in range(3)]
+    for place, env in enumerate(singles):
+        env.reset(seed=4 + place)
+    for row in np.random.default_rng(0).integers(0, 5, (30, 3)):
+        *_, info = many.step(row)
+        for place, env in enumerate(singles):
+            *_, own = env.step(row[place])
+            assert {name: array[place] for name, array in info.items()} == own
+    assert info["progress"].max() > 0
+
+
+def test_programs_as_actions_tell_how_many_ran_and_how_long_the_latest_took():
+    env = ProgramOptionEnv("Seesaw", PRINTED["Seesaw"])
+    _, info = env.reset(seed=0)
+    assert (info["programs"], info["duration"]) == (0, 0)
+    infos = [env.step(choice)[4] for choice in (0, 0, 3)]
+    assert [info["programs"] for info in infos] == [1, 2, 2]
+    assert infos[2]["actions"] == sum(info["duration"] for info in infos)
+
+
+def test_episodes_begin_with_the_starts_of_evaluations_if_asked():
+    starts = draw_starts(pomp.find_task("Maze").configure(), 4, 7)
+    env = KarelEnv("Maze", render_mode="ansi")
+    for episode in (3, 0):
+        env.reset(options={"evaluation_seed": 7, "episode": episode})
+        assert env.render() == starts.to_text(episode)
+    many = KarelVectorEnv("Maze", 3, render_mode="ansi")
+    many.reset(options={"evaluation_seed": 7, "episode": 1})
+    assert list(many.render()) == [starts.to_text(place) for place in (1, 2, 3)]
+    with pytest.raises(ConfigError, match="episode is a whole number, not negative, got -1"):
+        env.reset(options={"evaluation_seed": 7, "episode": -1})
+
+
+@pytest.mark.parametrize(("task", "shape"), [("Harvester", (8, 40, 40)), ("Seesaw", (8, 48, 48))])
+def test_pictures_give_every_cell_some_pixels(task, shape):
+    env = ImageObservation(KarelEnv(task))
+    picture, _ = env.reset(seed=0)
+    planes, _ = KarelEnv(task).reset(seed=0)
+    pixels = shape[1] // planes.shape[1]
+    assert picture.shape == env.observation_space.shape == shape
+    assert env.observation_space.contains(picture)
+    for row in range(pixels):
+        assert (picture[:, row::pixels, row::pixels] == planes * 255).all()
+    with pytest.raises(ConfigError, match=r"planes \[C, H, W\], got observations of Dict"):
+        ImageObservation(ProgramOptionEnv("Seesaw", PRINTED["Seesaw"]))

@@ -1,3 +1,4 @@
+from pomp.envs.image import ImageObservation as ImageObservation
 from pomp.envs.karel_env import KarelEnv as KarelEnv
 from pomp.envs.option_env import (
     ProgramOptionEnv as ProgramOptionEnv,

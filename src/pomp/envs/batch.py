@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from pomp.core.compiling import launch, parts_for
 from pomp.core.errors import ConfigError
-from pomp.core.streams import Purpose, seed_streams
+from pomp.core.streams import Purpose, open_streams, seed_streams
 from pomp.engine.lanes import StepResults
 from pomp.engine.loading import kernels_of
 from pomp.engine.starts import reset
+from pomp.karel.dynamics import PAY, SCORE, SUM, UNIT, VALUE, WHOLE, value
 from pomp.karel.observation import observe
 from pomp.karel.render import draw_map
 from pomp.karel.world import WorldBatch
@@ -21,6 +22,10 @@ from pomp.tasks.task import Setting, Task
 
 LEAST_WORLDS = 256  # below which another thread does not pay
 RENDER_MODES = ("ansi", "rgb_array")
+EVALUATION_SEED, EPISODE = "evaluation_seed", "episode"
+"""Options of `reset`: begin with the starts of evaluations with this seed, from this one on."""
+
+_value: Any = getattr(value, "py_func", value)  # not compiled: it takes arrays, too
 
 
 def resolve_setting(
@@ -63,6 +68,26 @@ def streams_of(seeds: Iterable[int]) -> NDArray[np.uint64]:
         raise ConfigError(f"a seed must not be negative, got {given.min()}")
     # A seed's stream is that of world 0, so the seed itself is the index that varies.
     return seed_streams(Purpose.ENVIRONMENT, given)
+
+
+def evaluation_streams(options: Mapping[str, Any] | None, count: int) -> NDArray[np.uint64] | None:
+    """Return the streams of starts that evaluations play, `[B]` uint64, if `options` ask for them.
+
+    Args:
+        options: of `reset`: `evaluation_seed` is the seed of `pomp eval`; world i has its start
+            number `episode` + i, where `episode` is 0 unless it is given.
+        count: B.
+
+    Raises:
+        ConfigError: a number is negative or not whole.
+    """
+    if not options or EVALUATION_SEED not in options:
+        return None
+    seed, first = options[EVALUATION_SEED], options.get(EPISODE, 0)
+    for name, number in ((EVALUATION_SEED, seed), (EPISODE, first)):
+        if not isinstance(number, int | np.integer) or number < 0:
+            raise ConfigError(f"{name} is a whole number, not negative, got {number!r}")
+    return open_streams(Purpose.EVALUATION, int(seed), worlds=int(first) + count)[first:]
 
 
 def check_render_mode(mode: str | None) -> str | None:
@@ -177,3 +202,19 @@ class EnvBatch:
         assert self.worlds is not None
         planes: NDArray[np.uint8] = observe(self.worlds, channels, threads=self._threads)
         return planes
+
+    def info(self) -> dict[str, NDArray[Any]]:
+        """Return what there is to know about the episodes, `[B]` each.
+
+        `return` is what the episode is worth so far, `progress` the same without costs and fines:
+        the share of all there is to earn, and `actions` how many primitive ones were taken.
+        """
+        assert self.worlds is not None
+        constants, memory = self.setting.constants, self.worlds.memory
+        if constants[VALUE] == SUM:
+            returns = _value(memory.T, constants)
+            progress = memory[:, SCORE] * constants[PAY] / (memory[:, UNIT] * constants[WHOLE])
+        else:
+            returns = np.array([_value(row, constants) for row in memory])
+            progress = memory[:, SCORE] / memory[:, UNIT]
+        return {"return": returns, "progress": progress, "actions": self.worlds.actions.copy()}

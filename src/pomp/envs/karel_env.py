@@ -14,6 +14,7 @@ from pomp.envs.batch import (
     EnvBatch,
     check_actions,
     check_render_mode,
+    evaluation_streams,
     render,
     resolve_setting,
     streams_of,
@@ -27,6 +28,8 @@ class KarelEnv(gym.Env[NDArray[np.uint8], int]):
 
     Observations are `[C, H, W]` uint8 planes (`pomp.karel.observation.observe`), `terminated` is
     the task's done flag, and an episode is truncated after the task's `max_steps` times the scale.
+    `info` has the `return` so far, the `progress` (the share of all there is to earn that was
+    earned, whatever it cost) and the `actions` taken.
     """
 
     metadata = {"render_modes": list(RENDER_MODES), "render_fps": 10}  # noqa: RUF012 - Gymnasium's form
@@ -56,28 +59,35 @@ class KarelEnv(gym.Env[NDArray[np.uint8], int]):
 
         Args:
             seed: its world is the seed's first; None: the next of the stream that is running.
-            options: not used.
+            options: `{"evaluation_seed": s, "episode": n}` begins with start n of the evaluations
+                of seed s, those that `pomp.evaluate` plays.
 
         Returns:
-            The observation, `[C, H, W]` uint8, and no information.
+            The observation, `[C, H, W]` uint8, and the information.
         """
         super().reset(seed=seed)
-        worlds = self._batch.worlds
-        if seed is not None:
-            streams = streams_of([seed])
-        elif worlds is not None:
-            streams = worlds.stream.copy()
-        else:
-            streams = streams_of([int(self.np_random.integers(2**31))])
-        self._batch.begin(streams)
-        return self._batch.observe(self._channels)[0], {}
+        self._batch.begin(self._streams(seed, options))
+        return self._batch.observe(self._channels)[0], self._info()
+
+    def _streams(self, seed: int | None, options: dict[str, Any] | None) -> NDArray[np.uint64]:
+        """Return the stream of the next episode, `[1]` uint64."""
+        chosen, worlds = evaluation_streams(options, 1), self._batch.worlds
+        if chosen is not None:
+            return chosen
+        if seed is None and worlds is not None:
+            return worlds.stream.copy()
+        return streams_of([int(self.np_random.integers(2**31)) if seed is None else seed])
+
+    def _info(self) -> dict[str, Any]:
+        """Return the information about the episode."""
+        return {name: array[0].item() for name, array in self._batch.info().items()}
 
     def step(self, action: int) -> tuple[NDArray[np.uint8], float, bool, bool, dict[str, Any]]:
         """Take one action; a done episode may go on, and then pays what its task pays.
 
         Returns:
             The observation, `[C, H, W]` uint8, the reward, whether the task is done, whether the
-            episode is truncated, and no information.
+            episode is truncated, and the information.
         """
         if self._batch.worlds is None:
             raise EnvironmentMisuseError("call reset() before the first step()")
@@ -85,7 +95,7 @@ class KarelEnv(gym.Env[NDArray[np.uint8], int]):
         self._batch.is_over[:] = False
         rewards, terminated, truncated = self._batch.step(chosen)
         planes = self._batch.observe(self._channels)[0]
-        return planes, float(rewards[0]), bool(terminated[0]), bool(truncated[0]), {}
+        return planes, float(rewards[0]), bool(terminated[0]), bool(truncated[0]), self._info()
 
     def render(self) -> Any:
         """Return the world as text or picture, by `render_mode`."""

@@ -75,15 +75,27 @@ class ProgramOptionVectorEnv(KarelVectorEnv):
 
         Args:
             seed: of the worlds; where None, the running stream goes on.
-            options: `{"reset_mask": mask}`, `[B]` bool, starts only some of them.
+            options: `{"reset_mask": mask}`, `[B]` bool, starts only some of them;
+                `{"evaluation_seed": s, "episode": n}` begins with evaluation starts.
 
         Returns:
-            Observations `[B, ...]` by name, and no information.
+            Observations `[B, ...]` by name, and the information, as in `step`.
         """
-        _, info = super().reset(seed=seed, options=options)
+        super().reset(seed=seed, options=options)
         chosen = (options or {}).get("reset_mask", np.ones(self.num_envs, np.bool_))
         self._forget(np.asarray(chosen))
-        return self._observe(), info
+        return self._observe(), self._info(np.zeros(self.num_envs, np.int32), self._taken.copy())
+
+    def _info(
+        self, durations: NDArray[np.int32], programs: NDArray[np.int64]
+    ) -> dict[str, NDArray[Any]]:
+        """Return the information about episodes.
+
+        Args:
+            durations: `[B]` int32, the actions of the latest programs.
+            programs: `[B]` int64, how many ran so far.
+        """
+        return {**self._batch.info(), "programs": programs, "duration": durations}
 
     def _forget(self, chosen: NDArray[np.bool_]) -> None:
         """Clear what is known about the episodes of some worlds, `chosen` `[B]` bool."""
@@ -105,7 +117,8 @@ class ProgramOptionVectorEnv(KarelVectorEnv):
 
         Returns:
             Observations `[B, ...]` by name, rewards `[B]` float64, terminated `[B]` bool, truncated
-            `[B]` bool (never), and the primitive `actions` of each program, `[B]`.
+            `[B]` bool (never), and the information, `[B]` each: that of `KarelEnv`, how many
+            `programs` ran so far, and the `duration` of the latest, in actions.
         """
         worlds = self._batch.worlds
         if worlds is None:
@@ -130,7 +143,7 @@ class ProgramOptionVectorEnv(KarelVectorEnv):
         terminated = ends | (~renewed & (self._taken >= self.max_macro_steps))
         self._batch.is_over[:] = terminated
         truncated = np.zeros(self.num_envs, np.bool_)
-        info = {"actions": np.where(runs, result.actions[:, 0], 0)}
+        info = self._info(np.where(runs, result.actions[:, 0], 0), self._taken - ends)
         return self._observe(), rewards, terminated, truncated, info
 
 
@@ -154,10 +167,14 @@ class ProgramOptionEnv(gym.Env[dict[str, NDArray[Any]], int]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Start an episode; returns the observation, `[...]` by name, and no information."""
+        """Start an episode, as `KarelEnv.reset` does.
+
+        Returns:
+            The observation, `[...]` by name, and the information.
+        """
         super().reset(seed=seed)
-        observation, info = self._worlds.reset(seed=seed)
-        return _first(observation), info
+        observation, info = self._worlds.reset(seed=seed, options=options)
+        return _first(observation), {name: array[0].item() for name, array in info.items()}
 
     def step(
         self, action: int
@@ -166,10 +183,10 @@ class ProgramOptionEnv(gym.Env[dict[str, NDArray[Any]], int]):
 
         Returns:
             The observation, `[...]` by name, the reward, whether the episode has ended, whether it
-            is truncated (never), and the primitive `actions` of the program.
+            is truncated (never), and the information of `ProgramOptionVectorEnv`.
         """
         observation, rewards, terminated, truncated, info = self._worlds.step(np.asarray([action]))
-        own_info = {"actions": int(info["actions"][0])}
+        own_info = {name: array[0].item() for name, array in info.items()}
         ended = bool(terminated[0]), bool(truncated[0])
         return _first(observation), float(rewards[0]), *ended, own_info
 

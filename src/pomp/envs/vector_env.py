@@ -16,6 +16,7 @@ from pomp.envs.batch import (
     EnvBatch,
     check_actions,
     check_render_mode,
+    evaluation_streams,
     render,
     resolve_setting,
     streams_of,
@@ -70,16 +71,20 @@ class KarelVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         Args:
             seed: world i is that of `KarelEnv` with seed `seed + i`, or with the i-th seed of a
                 sequence; where None, the running stream goes on.
-            options: `{"reset_mask": mask}`, `[B]` bool, starts only some of them.
+            options: `{"reset_mask": mask}`, `[B]` bool, starts only some of them;
+                `{"evaluation_seed": s, "episode": n}` begins world i with start n + i of the
+                evaluations of seed s.
 
         Returns:
-            The observations, `[B, C, H, W]` uint8, and no information.
+            The observations, `[B, C, H, W]` uint8, and the information, as in `step`.
         """
         chosen = (options or {}).get("reset_mask")
         if chosen is not None and np.shape(chosen) != (self.num_envs,):
             raise ConfigError(f"reset_mask must have shape ({self.num_envs},)")
-        self._batch.begin(self._streams(seed), None if chosen is None else np.asarray(chosen))
-        return self._batch.observe(self._channels), {}
+        streams = evaluation_streams(options, self.num_envs)
+        streams = self._streams(seed) if streams is None else streams
+        self._batch.begin(streams, None if chosen is None else np.asarray(chosen))
+        return self._batch.observe(self._channels), self._batch.info()
 
     def _streams(self, seed: int | Sequence[int | None] | None) -> NDArray[np.uint64]:
         """Return streams, `[B]` uint64: of the given seeds, else those that are running."""
@@ -110,13 +115,15 @@ class KarelVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
 
         Returns:
             Observations `[B, C, H, W]` uint8, rewards `[B]` float64, terminated `[B]` bool,
-            truncated `[B]` bool, and no information.
+            truncated `[B]` bool, and the information: `return` so far, `progress` and `actions`,
+            `[B]` each, as `KarelEnv` has them.
         """
         if self._batch.worlds is None:
             raise EnvironmentMisuseError("call reset() before the first step()")
         chosen = check_actions(actions, self.num_envs, ACTION_COUNT)
         rewards, terminated, truncated = self._batch.step(chosen)
-        return self._batch.observe(self._channels), rewards, terminated, truncated, {}
+        info = self._batch.info()
+        return self._batch.observe(self._channels), rewards, terminated, truncated, info
 
     def render(self) -> tuple[Any, ...] | None:
         """Return every world as text or picture, by `render_mode`."""

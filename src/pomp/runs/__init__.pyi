@@ -1,5 +1,9 @@
 from pomp.runs.embeddings import EmbeddingRun as EmbeddingRun
 from pomp.runs.evolutions import evolve as evolve
+from pomp.runs.policies import (
+    PolicyEvaluation as PolicyEvaluation,
+    evaluate_policy as evaluate_policy,
+)
 from pomp.runs.reports import report as report
 from pomp.runs.results import LearnedMachine as LearnedMachine, LearningResult as LearningResult
 from pomp.runs.searches import SearchResult as SearchResult, search as search

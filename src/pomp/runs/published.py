@@ -32,6 +32,17 @@ def published(method: str, task: str) -> dict[str, float] | None:
     return dict(found) if found else None
 
 
+def published_rows(task: str) -> dict[str, dict[str, float]]:
+    """Mean and standard deviation of every method that the paper has for a task, by its name."""
+    found: dict[str, dict[str, float]] = {}
+    for table in ("table1", "table2"):
+        for method, row in _tables()[table].items():
+            spelled = {key.replace("-", "").lower(): value for key, value in row.items()}
+            if value := spelled.get(task.lower()):
+                found[method] = dict(value)
+    return found
+
+
 def published_modes(task: str) -> tuple[str, ...]:
     """The mode programs the paper prints for a Karel-Long task; none for another."""
     return tuple(_tables()["programs"].get(task, ()))
