@@ -1,6 +1,6 @@
 """A batch of episodes of one task: what all environments stand on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -13,7 +13,7 @@ from pomp.core.streams import Purpose, open_streams, seed_streams
 from pomp.engine.lanes import StepResults
 from pomp.engine.loading import kernels_of
 from pomp.engine.starts import reset
-from pomp.karel.dynamics import PAY, SCORE, SUM, UNIT, VALUE, WHOLE, value
+from pomp.karel.dynamics import FIRST_SLOT, PAY, SCORE, SUM, UNIT, VALUE, WHOLE, value
 from pomp.karel.observation import observe
 from pomp.karel.render import draw_map
 from pomp.karel.world import WorldBatch
@@ -148,6 +148,7 @@ class EnvBatch:
     def __init__(self, setting: Setting, count: int, limit: int, threads: int | None) -> None:
         """Prepare `count` episodes, on so many CPU threads (None: all)."""
         self.setting, self.limit, self._threads = setting, limit, threads
+        self._constants: list[int] = setting.constants.tolist()
         self.worlds: WorldBatch | None = None
         self.is_over = np.zeros(count, np.bool_)
 
@@ -210,11 +211,19 @@ class EnvBatch:
         the share of all there is to earn, and `actions` how many primitive ones were taken.
         """
         assert self.worlds is not None
-        constants, memory = self.setting.constants, self.worlds.memory
-        if constants[VALUE] == SUM:
-            returns = _value(memory.T, constants)
-            progress = memory[:, SCORE] * constants[PAY] / (memory[:, UNIT] * constants[WHOLE])
+        constants, memory = self._constants, self.worlds.memory[:, :FIRST_SLOT]
+        if len(memory) > 1 and constants[VALUE] == SUM:  # whole numbers, which floats hold exactly
+            columns = np.array(memory.T, np.float64, order="C")
+            returns, progress = _value(columns, constants), _progress(columns, constants)
         else:
-            returns = np.array([_value(row, constants) for row in memory])
-            progress = memory[:, SCORE] / memory[:, UNIT]
+            rows = memory.tolist()
+            returns = np.array([_value(row, constants) for row in rows])
+            progress = np.array([_progress(row, constants) for row in rows])
         return {"return": returns, "progress": progress, "actions": self.worlds.actions.copy()}
+
+
+def _progress(memory: Any, constants: Sequence[int]) -> Any:
+    """Return what was earned, as `value` does, but whatever it cost."""
+    is_paid = constants[VALUE] == SUM
+    pay, whole = (constants[PAY], constants[WHOLE]) if is_paid else (1, 1)
+    return memory[SCORE] * pay / (memory[UNIT] * whole)
