@@ -10,6 +10,7 @@ from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.genome import (
     Machines,
+    askable,
     first_machines,
     limits_of,
     mutate_rules,
@@ -33,7 +34,7 @@ def random_machines(count: int, modes: int, seed: int, config: EvolveConfig = CO
     rules = branch(streams, 99)
     for _ in range(30):
         mutate_rules(
-            draw, config.sensors == "compass", rules, machines.literals, machines.targets,
+            draw, askable(config), rules, machines.literals, machines.targets,
             machines.defaults, machines.start,
         )  # fmt: skip
     return machines

@@ -23,6 +23,7 @@ from pomp.evolution.genome import (
 from pomp.evolution.play import play_machines
 from pomp.evolution.search import Evolution, some_starts
 from pomp.evolution.texts import to_program_machine
+from pomp.karel.sensor_set import SHIPPED
 from pomp.karel.sensors import IDLE, SENSORS
 from pomp.tasks.catalog import find_task
 
@@ -69,7 +70,7 @@ def test_mirrored_modes_exchange_left_and_right() -> None:
     setting = find_task("UpNDown").configure()
     machines = random_machines(80, 2, seed=12)
     turned, chosen = machines.copy(), np.arange(80) % 2 == 0
-    mirror(turned, chosen)
+    mirror(turned, chosen, SHIPPED)
     exchanged = {"left": "right", "right": "left", "Left": "Right", "Right": "Left"}
     for row in range(80):
         before, after = (to_program_machine(setting, one, row) for one in (machines, turned))
@@ -81,7 +82,7 @@ def test_mirrored_modes_exchange_left_and_right() -> None:
             texts[0] = re.sub("left|right|Left|Right", lambda m: exchanged[m[0]], texts[0])
         assert texts[0] == texts[1]
         assert before.modes[0] == after.modes[0]
-    mirror(turned, chosen)
+    mirror(turned, chosen, SHIPPED)
     assert all((a == b).all() for a, b in zip(turned.arrays, machines.arrays, strict=True))
 
 
@@ -98,10 +99,10 @@ def test_mirror_images_stay_images(half: int) -> None:
         run.step()
     assert (run.machines.programs != machines.programs).any()
     again = run.machines.copy()
-    reflect(again)
+    reflect(again, SHIPPED)
     assert all((a == b).all() for a, b in zip(again.arrays, run.machines.arrays, strict=True))
     everyone = np.ones(8, np.bool_)
-    mirror(again, everyone)  # the image of an image is the thing itself
+    mirror(again, everyone, SHIPPED)  # the image of an image is the thing itself
     assert (again.programs[:, -1] == again.programs[:, half - 1]).all()
     assert (again.literals[:, -1] == again.literals[:, half - 1]).all()
     turned = np.array([*range(half, 2 * half), *range(half), 2 * half, -1])

@@ -19,7 +19,7 @@ from pomp.engine.rollouts import act_on, advance, rollout, run_launches
 from pomp.engine.starts import draw_starts
 from pomp.engine.units import CANDIDATE, Launch, Units
 from pomp.evolution.config import EvolveConfig
-from pomp.evolution.genome import first_machines, mutate_rules
+from pomp.evolution.genome import askable, first_machines, mutate_rules
 from pomp.evolution.play import play_machines
 from pomp.karel.observation import observe
 from pomp.machine.config import EpisodeConfig
@@ -63,9 +63,10 @@ def run_machines(setting, worlds):
     programs = sample_programs(6, 5)
     machines = first_machines(programs[:3]).grown(programs[3:])
     streams, everyone = np.arange(3, dtype=np.uint64), np.ones(3, np.bool_)
+    config = EvolveConfig(sensors="compass", patience=12)
     for _ in range(12):
-        mutate_rules(everyone, True, streams, *machines.arrays[1:])
-    found = play_machines(setting, machines, worlds, EvolveConfig(patience=12))
+        mutate_rules(everyone, askable(config), streams, *machines.arrays[1:])
+    found = play_machines(setting, machines, worlds, config)
     return {"machines": found.scores, "played": found.played, "tallies": found.tallies}
 
 

@@ -10,13 +10,8 @@ from hypothesis import given, settings, strategies as st
 from pomp.core.errors import DataFileError, UnknownNameError
 from pomp.engine.loading import kernels_of
 from pomp.engine.starts import draw_starts, empty_worlds
-from pomp.karel.sensors import (
-    READING_TYPE,
-    SENSORS,
-    literal_of,
-    mirror_literals,
-    possible_readings,
-)
+from pomp.karel.sensor_set import SHIPPED
+from pomp.karel.sensors import READING_TYPE, SENSORS
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.sensors import SENSOR_NAMES, holds, print_condition, read_condition
@@ -99,7 +94,7 @@ def test_a_table_holds_what_the_rules_say(conditions):
     rules = (*(Rule(to, tuple(when)) for to, when in enumerate(conditions)), Rule(None))
     count = max(len(conditions), 1)
     table = DecisionList(rules, (rules,) * count).table()
-    readings = possible_readings()
+    readings = SHIPPED.possible_readings()
     assert table.shape == (count + 1, len(readings)) == (count + 1, 160)
     assert len(set(readings.tolist())) == 160
     assert (table == table[0]).all()
@@ -165,18 +160,18 @@ def test_the_documentation_lists_the_sensors_of_the_table():
 
 
 def test_mirror_images_of_sensors_are_each_others():
-    images = mirror_literals()
+    images = SHIPPED.mirror_literals()
     assert (images[images[:-1]] == np.arange(2 * len(SENSORS))).all()
     assert images[-1] == -1
     for sensor in SENSORS:
         expected = sensor.name.replace("left", "*").replace("right", "left").replace("*", "right")
-        assert SENSORS[images[literal_of(sensor.name)] >> 1].name == expected
+        assert SENSORS[images[SHIPPED.literal_of(sensor.name)] >> 1].name == expected
 
 
 def test_a_condition_is_a_literal_and_back():
     for name in SENSOR_NAMES:
         for condition in (name, f"not {name}"):
             again = print_condition(read_condition(condition))
-            for reading in possible_readings():
+            for reading in SHIPPED.possible_readings():
                 assert holds(condition, reading) == holds(again, reading)
     assert read_condition("noMarkersPresent") == read_condition("not markersPresent")

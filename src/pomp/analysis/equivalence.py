@@ -6,13 +6,14 @@ programs and by what comes after them.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.errors import ConfigError
-from pomp.karel.sensors import IDLE, possible_readings
+from pomp.karel.sensor_set import SHIPPED, SensorSet
+from pomp.karel.sensors import IDLE
 from pomp.machine.policy import STOP, ProgramMachine
 from pomp.machine.sensors import NOT, holds
 from pomp.machine.text import print_rule
@@ -21,8 +22,6 @@ from pomp.machine.transitions import DecisionList, Rule, unreachable
 Rules = tuple[Rule, ...]
 
 _END = -1
-_READINGS = possible_readings()
-_AT_START = _READINGS >> IDLE & 1 == 0  # no mode was idle yet
 
 
 @dataclass(frozen=True)
@@ -57,12 +56,14 @@ class Parts:
         programs: of the modes.
         start: the rules before the first mode.
         after: the rules after each mode.
+        known: the sensors that rules may ask for.
     """
 
     names: tuple[str, ...]
     programs: tuple[str, ...]
     start: Rules
     after: tuple[Rules, ...]
+    known: SensorSet = SHIPPED
 
     @classmethod
     def of(cls, machine: ProgramMachine) -> "Parts":
@@ -77,11 +78,11 @@ class Parts:
                 f"only a machine with rules can be simplified; this one's transitions: {rules.kind}"
             )
         names = machine.names or tuple(f"mode{n + 1}" for n in range(len(machine.modes)))
-        return cls(names, machine.modes, rules.start, rules.after)
+        return cls(names, machine.modes, rules.start, rules.after, rules.known)
 
     def into(self, machine: ProgramMachine) -> ProgramMachine:
         """Return a machine with these parts instead of its own."""
-        rules = DecisionList(self.start, self.after)
+        rules = DecisionList(self.start, self.after, self.known.own)
         return replace(machine, modes=self.programs, transition=rules, names=self.names)
 
     @property
@@ -127,6 +128,7 @@ class Parts:
             tuple(self.programs[one] for one in kept),
             lead(self.start),
             tuple(lead(self.after[one]) for one in kept),
+            self.known,
         )
 
 
@@ -152,10 +154,11 @@ def _equal_changes(parts: Parts) -> Iterator[Change]:
     if (lost := _unreached(parts)) is not None and len(parts.names) > 1:
         yield Change(f"mode {parts.names[lost]}: never reached", parts.without(lost, None))
     for owner, rules, put in parts.lists():
-        counts = _AT_START if owner == "start" else np.ones_like(_AT_START)
-        before = choices_of(rules)
+        counts = _readings_of(parts.known) >> IDLE & 1 == 0  # at the start no mode was idle yet
+        counts = counts if owner == "start" else np.ones_like(counts)
+        before = choices_of(rules, parts.known)
         for left, what in shorter_rules(rules, parts.targets):
-            if (choices_of(left) == before)[counts].all():
+            if (choices_of(left, parts.known) == before)[counts].all():
                 yield Change(f"{owner}: {what}", put(left))
     if twins := _twins(parts):
         kept, mode = twins
@@ -189,20 +192,26 @@ def shorter_rules(rules: Rules, targets: dict[int | None, str]) -> Iterator[tupl
 
 
 @lru_cache(maxsize=4096)
-def choices_of(rules: Rules) -> NDArray[np.int64]:
+def choices_of(rules: Rules, known: SensorSet = SHIPPED) -> NDArray[np.int64]:
     """Return where rules lead by what is sensed, `[N]` int64; -1: the end."""
-    choices = np.full(len(_READINGS), _END, np.int64)
+    choices = np.full(len(_readings_of(known)), _END, np.int64)
     for rule in reversed(rules):
-        fires = np.all([_senses_of(condition) for condition in rule.when], axis=0)
+        fires = np.all([_senses_of(condition, known) for condition in rule.when], axis=0)
         choices[fires] = _END if rule.to is None else rule.to
     return choices
 
 
-@cache
-def _senses_of(condition: str) -> NDArray[np.bool_]:
+@lru_cache(maxsize=1024)
+def _senses_of(condition: str, known: SensorSet) -> NDArray[np.bool_]:
     """Return whether a condition holds by what is sensed, `[N]` bool."""
-    found: NDArray[np.bool_] = holds(condition, _READINGS)
+    found: NDArray[np.bool_] = holds(condition, _readings_of(known), known)
     return found
+
+
+@lru_cache(maxsize=64)
+def _readings_of(known: SensorSet) -> NDArray[np.int64]:
+    """Return all that can be sensed, `[N]` int64; of one's own sensors any may hold."""
+    return known.possible_readings()
 
 
 def _unreached(parts: Parts) -> int | None:
@@ -217,7 +226,7 @@ def _twins(parts: Parts) -> tuple[int, int] | None:
     and lead to the same parts.
     """
     count = len(parts.names)
-    choices = np.stack([choices_of(rules) for rules in parts.after])
+    choices = np.stack([choices_of(rules, parts.known) for rules in parts.after])
     kinds = _number([(program,) for program in parts.programs])
     while True:
         numbers = np.array([*kinds, _END])  # the last one: the end

@@ -12,10 +12,11 @@ from pomp.dsl.parser import parse
 from pomp.dsl.printer import lines_of
 from pomp.dsl.words import describe_program
 from pomp.engine.starts import draw_starts
+from pomp.karel.sensor_set import SensorSet
 from pomp.machine.episodes import Episodes
 from pomp.machine.evaluation import Evaluation, choose_steps, conclude
 from pomp.machine.policy import STOP, ProgramMachine
-from pomp.machine.sensors import NOT, SENSOR_NAMES, describe_condition
+from pomp.machine.sensors import NOT, describe_condition
 from pomp.machine.transitions import DecisionList, Rule
 
 
@@ -116,14 +117,14 @@ def explain(machine: ProgramMachine, *, episodes: int | None = None, seed: int =
         found=found,
         kind=machine.transition.kind,
         sensors=_sensors_of(rules),
-        start=_describe_start(rules.start, titles) if rules else "",
+        start=_describe_start(rules, titles) if rules else "",
         begins=_order(counts[0], titles),
         modes=tuple(
             ModeExplained(
                 title=titles[mode],
                 program=tuple(lines_of(parse(program))),
                 words=describe_program(parse(program)),
-                rules=_describe_rules(rules.after[mode], titles, mode) if rules else "",
+                rules=_describe_rules(rules, titles, mode) if rules else "",
                 then=_order(counts[mode + 1], titles),
                 **watched.tell(mode),
             )
@@ -208,22 +209,21 @@ def _order(counts: NDArray[np.int64], titles: list[str]) -> dict[str, int]:
 
 def _sensors_of(rules: DecisionList | None) -> tuple[str, ...]:
     """Return the sensors that rules ask for, in their usual order."""
-    lists = (rules.start, *rules.after) if rules else ()
-    asked = {one.removeprefix(NOT) for rules in lists for rule in rules for one in rule.when}
-    return tuple(sensor for sensor in SENSOR_NAMES if sensor in asked)
+    asked = {condition.removeprefix(NOT) for condition in (rules.conditions if rules else ())}
+    return tuple(sensor for sensor in (rules.known.names if rules else ()) if sensor in asked)
 
 
-def _describe_start(rules: Sequence[Rule], titles: list[str]) -> str:
+def _describe_start(rules: DecisionList, titles: list[str]) -> str:
     """Return what a machine does first, as a sentence."""
 
     def begin(to: int | None) -> str:
         return "ends at once" if to is None else f"begins with `{titles[to]}`"
 
-    text = _enumerate(rules, begin)
+    text = _enumerate(rules.start, begin, rules.known)
     return text[0].upper() + text[1:]
 
 
-def _describe_rules(rules: Sequence[Rule], titles: list[str], mode: int) -> str:
+def _describe_rules(rules: DecisionList, titles: list[str], mode: int) -> str:
     """Return what comes after a mode, as a sentence."""
 
     def go_on(to: int | None) -> str:
@@ -231,13 +231,21 @@ def _describe_rules(rules: Sequence[Rule], titles: list[str], mode: int) -> str:
             return "repeats itself"
         return "stops" if to is None else f"goes on with `{titles[to]}`"
 
-    return f"Afterwards: {_enumerate(rules, go_on)}"
+    return f"Afterwards: {_enumerate(rules.after[mode], go_on, rules.known)}"
 
 
-def _enumerate(rules: Sequence[Rule], act: Callable[[int | None], str]) -> str:
-    """Return rules as an enumeration in words; `act` says in words where a rule leads."""
+def _enumerate(rules: Sequence[Rule], act: Callable[[int | None], str], known: SensorSet) -> str:
+    """Return rules as an enumeration in words.
+
+    Args:
+        rules: one list of them.
+        act: says in words where a rule leads.
+        known: the sensors that conditions name.
+    """
     *others, default = rules
-    told = [
-        f"{act(rule.to)} if {' and '.join(map(describe_condition, rule.when))}" for rule in others
-    ]
+
+    def describe(rule: Rule) -> str:
+        return " and ".join(describe_condition(condition, known) for condition in rule.when)
+
+    told = [f"{act(rule.to)} if {describe(rule)}" for rule in others]
     return "; ".join([*told, f"else {act(default.to)}" if told else act(default.to)]) + "."

@@ -23,6 +23,7 @@ from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.world import WorldBatch
 from pomp.machine.evaluation import Evaluation, play, play_exactly
 from pomp.machine.policy import ProgramMachine
+from pomp.machine.transitions import DecisionList
 
 EPISODES = 200
 """Starts that are drawn where they cannot be listed."""
@@ -108,7 +109,7 @@ def simplify(
     mean = search.mean
     search.run(tell)
     return Simplified(
-        machine=search.parts.into(machine),
+        machine=_trim(search.parts.into(machine)),
         removals=tuple(search.removals),
         size_before=parts.size,
         size_after=search.parts.size,
@@ -117,6 +118,12 @@ def simplify(
         episodes=len(search.starts),
         is_exact=search.starts.weights is not None,
     )
+
+
+def _trim(machine: ProgramMachine) -> ProgramMachine:
+    """Return a machine without the sensors of one's own that no rule asks for."""
+    assert isinstance(machine.transition, DecisionList)
+    return replace(machine, transition=machine.transition.trimmed())
 
 
 class _Starts:

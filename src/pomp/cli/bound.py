@@ -57,7 +57,7 @@ class BoundCommand:
     width: int | None = None
     """States kept after each step where a task without chance is searched; without it 20,000."""
     allow: Allowed = ()
-    """A module that the file may name as the home of its task, and that is run then."""
+    """A module that the file may name as the home of its task or a sensor, and that is run then."""
     json: bool = False
     """Print one JSON document."""
 

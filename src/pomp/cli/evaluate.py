@@ -38,7 +38,7 @@ class Eval:
     device: Literal["cpu", "cuda"] = "cpu"
     """Where it runs."""
     allow: Allowed = ()
-    """A module that the file may name as the home of its task, and that is run then."""
+    """A module that the file may name as the home of its task or a sensor, and that is run then."""
     json: bool = False
     """Print one JSON document."""
 

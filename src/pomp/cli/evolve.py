@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from pomp.cli.inputs import parse_options, parse_seeds, read_tasks, read_value
+from pomp.cli.inputs import OwnSensors, parse_options, parse_seeds, read_tasks, read_value
 from pomp.cli.stopping import check_minutes, showing
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ class Evolve:
     """The folder; a new one unless --resume is given."""
     sensors: Literal["perceptions", "compass"] = "perceptions"
     """What rules may ask: perceptions and idleness, or also where the nearest marker is."""
+    sensor: OwnSensors = ()
+    """What else rules may ask: a sensor of your own, module:NAME; may be given several times."""
     modes: int = 6
     """Most modes of a machine."""
     seeds: str = "0"
@@ -56,7 +58,7 @@ class Evolve:
                 seeds=parse_seeds(self.seeds),
                 minutes=self.minutes,
                 rounds=self.rounds,
-                settings={"modes": self.modes, **changes},
+                settings={"modes": self.modes, "own_sensors": self.sensor, **changes},
                 device=self.device,
                 out=self.out,
                 resume=self.resume,

@@ -29,7 +29,7 @@ class Explain:
     seed: int = 0
     """Of the starts and the choices; they are drawn for evaluation alone."""
     allow: Allowed = ()
-    """A module that the file may name as the home of its task, and that is run then."""
+    """A module that the file may name as the home of its task or a sensor, and that is run then."""
     json: bool = False
     """Print one JSON document."""
 

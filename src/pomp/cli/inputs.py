@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from pomp.tasks.task import Setting
 
 Allowed = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODULE")]
-"""Modules that a file may name as the home of its task."""
+"""Modules that a file may name as the homes of its task and its sensors."""
+
+OwnSensors = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODULE:NAME")]
+"""Sensors of one's own."""
 
 MAX_BYTES = 1 << 20
 MOST_SEEDS = 10_000

@@ -49,7 +49,7 @@ class Play:
     manual: bool = False
     """You act; a machine, if one is named (zoo:TASK or a folder), says what it would choose."""
     allow: Allowed = ()
-    """A module that the file may name as the home of its task, and that is run then."""
+    """A module that the file may name as the home of its task or a sensor, and that is run then."""
 
     def run(self) -> int:
         """Play until a key ends it, then print the return."""

@@ -37,7 +37,7 @@ class Simplify:
     out: Annotated[str | None, arg(metavar="FILE.machine")] = None
     """Write the machine to this new file (or over MACHINE itself) instead of printing it."""
     allow: Allowed = ()
-    """A module that the file may name as the home of its task, and that is run then."""
+    """A module that the file may name as the home of its task or a sensor, and that is run then."""
     json: bool = False
     """Print one JSON document."""
 

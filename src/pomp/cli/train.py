@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from pomp.cli.evolve import print_table
-from pomp.cli.inputs import parse_options, parse_seeds, read_tasks, read_value
+from pomp.cli.inputs import OwnSensors, parse_options, parse_seeds, read_tasks, read_value
 from pomp.cli.stopping import check_minutes, showing
 from pomp.core.errors import ConfigError
 
@@ -37,6 +37,9 @@ class Train:
     """Modes found before: the folder of a search or of pomp evolve (whose machines compete with
     the networks on their modes), a modes.json, the results of many searches as
     results/search/pomp.json, or a file with a program per line."""
+    sensor: OwnSensors = ()
+    """What the rules of machines may ask beside the package's sensors, where the method is text or
+    text-modes: a sensor of your own, module:NAME; may be given several times."""
     learning_rates: str | None = None
     """Learning rates to try, as in 1e-2,1e-3,1e-4; the best by validation is kept."""
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
@@ -57,6 +60,8 @@ class Train:
         check_minutes(self.minutes)
         given = parse_options(self.set, "ppo.entropy=0.1")
         changes: dict[str, Any] = {name: read_value(text) for name, text in given.items()}
+        if self.sensor:
+            changes["search.own_sensors"] = self.sensor
         if self.learning_rates:
             changes["learning_rates"] = _parse_rates(self.learning_rates)
         from pomp.runs.trainings import train

@@ -27,6 +27,7 @@ from typing import Any, ClassVar, TypeVar
 import numba
 from numba.core.caching import FunctionCache
 
+from pomp.core.errors import ConfigError
 from pomp.core.fingerprints import fingerprint, versions
 from pomp.core.storage import write_atomically
 
@@ -51,6 +52,38 @@ def routine(function: F) -> F:
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
     called: Any = numba.njit(**options)(function)
     return called
+
+
+def check_compiled(
+    owner: str, name: str, function: Callable[..., Any] | None, arguments: tuple[str, ...]
+) -> None:
+    """Refuse a function of somebody's own that is not compiled or takes other arguments.
+
+    Args:
+        owner: whose function it is, for errors, as in `task Lawn`.
+        name: what the owner calls it.
+        function: the function; None: there is none.
+        arguments: the names of the arguments that it must have, in order.
+
+    Raises:
+        ConfigError: says what is missing.
+    """
+    expected = f"{name}({', '.join(arguments)})"
+    if function is None:
+        raise ConfigError(f"{owner} needs {expected}, got none")
+    plain = getattr(function, "py_func", function if _CONFIG.DISABLE_JIT else None)
+    if plain is None:
+        raise ConfigError(f"{name} of {owner} is not compiled: put @scalar on it")
+    if plain.__code__.co_argcount != len(arguments):
+        got = ", ".join(plain.__code__.co_varnames[: plain.__code__.co_argcount])
+        raise ConfigError(f"{owner} needs {expected}, got {name}({got})")
+
+
+def reason_of(error: Exception) -> str:
+    """Return in one line why Numba could not compile something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith("Failed in nopython mode")]
+    return (told or lines or [type(error).__name__])[0]
 
 
 @cache

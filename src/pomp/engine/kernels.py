@@ -1,9 +1,9 @@
 """The launch loops of one task. This file is a template.
 
 Importing it gives the kernels of random worlds. For any other task `pomp.engine.loading` writes a
-copy into the cache folder whose marked import names that task's module: Numba keeps machine code
-on disk only for functions that stand at the top of a real file, and kernels of its own keep each
-task's code small.
+copy into the cache folder whose marked imports name that task's module, and those of sensors of
+one's own: Numba keeps machine code on disk only for functions that stand at the top of a real file,
+and kernels of its own keep each task's code small.
 
 Arrays, for B worlds or lanes of one size: `constants` `[N]` int64 has the setting's numbers,
 `code` `[P, L]` uint32 programs, `counters` `[D]` int32 is scratch for their loops. `worlds` are
@@ -25,6 +25,7 @@ from pomp.engine.lanes import (
 )
 from pomp.engine.rule_machine import machine_at, play_machine
 from pomp.engine.tracing import record_lane
+from pomp.karel.sensors import senses_nothing as sense_own  # sensors of one's own
 from pomp.tasks.random_world import begin, draw_start, step  # the task
 
 SHARE = 64  # worlds of one list that a thread takes up at once
@@ -53,7 +54,7 @@ def sense_worlds(constants, worlds, idle, compass, senses):
     `idle` `[B]` uint8 says where the last mode took no action; the worlds are read.
     """
     for index in range(len(worlds.pose)):
-        senses[index] = sense_world(index, constants, worlds, idle, compass)
+        senses[index] = sense_world(sense_own, index, constants, worlds, idle, compass)
 
 
 @kernel
@@ -132,8 +133,8 @@ def run_machines(part, parts, machines, terms, expected, constants, worlds, earn
                 found = known[index, world]
             else:
                 found = play_machine(
-                    step, world, machine_at(machines, index), terms, most - rest, constants,
-                    worlds, scratch, earnings.tallies[index],
+                    step, sense_own, world, machine_at(machines, index), terms, most - rest,
+                    constants, worlds, scratch, earnings.tallies[index],
                 )  # fmt: skip
                 is_same = is_same and found == known[index, world]
             earnings.earned[index, world] = found

@@ -1,9 +1,9 @@
 """The launch loops of one task on a GPU. This file is a template, like `kernels.py`.
 
-The two marked lines are replaced for a task and a size. What is done for a world or a lane is the
-CPU's code; only the loops differ: one thread each. A lane keeps its world in the thread's own
-memory while programs run, and the lanes of one list of programs stand side by side, so that the
-threads of a warp run one program.
+The marked lines are replaced for a task, a size and sensors of one's own. What is done for a world
+or a lane is the CPU's code; only the loops differ: one thread each. A lane keeps its world in the
+thread's own memory while programs run, and the lanes of one list of programs stand side by side, so
+that the threads of a warp run one program.
 
 Arguments are those of the CPU's kernels, without the share of the worlds that a thread takes and
 without scratch memory. Arrays: `constants` `[N]` int64, `code` `[P, L]` uint32, `actions` and
@@ -26,6 +26,7 @@ from pomp.engine.lanes import (
 )
 from pomp.engine.rule_machine import machine_at, play_machine
 from pomp.karel.dynamics import PUT
+from pomp.karel.sensors import senses_nothing as sense_own  # sensors of one's own
 from pomp.tasks.random_world import begin, draw_start, step  # the task
 
 CELLS, SLOTS, DEPTH = 64, 5, 24  # the sizes
@@ -85,7 +86,7 @@ def sense_worlds(constants, worlds, idle, compass, senses):
     """Write what transitions by rules see, as `sense_world` says, to `senses`."""
     index = cuda.grid(1)
     if index < len(worlds.pose):
-        senses[index] = sense_world(index, constants, worlds, idle, compass)
+        senses[index] = sense_world(sense_own, index, constants, worlds, idle, compass)
 
 
 @device_kernel
@@ -116,6 +117,6 @@ def run_machines(machines, terms, constants, worlds, earned, tallies):
         cuda.local.array(DEPTH, np.int32),
     )
     earned[index, world] = play_machine(
-        step, world, machine_at(machines, index), terms, -np.inf, constants, worlds, scratch,
-        tallies[index, world],
+        step, sense_own, world, machine_at(machines, index), terms, -np.inf, constants, worlds,
+        scratch, tallies[index, world],
     )  # fmt: skip

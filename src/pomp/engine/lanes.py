@@ -23,7 +23,7 @@ from pomp.karel.interpreter import (
     run_program,
     sees_nothing,
 )
-from pomp.karel.sensors import sense
+from pomp.karel.sensors import FIRST_OWN, LAST_OWN, sense
 
 UNIT_LIST, UNIT_CANDIDATE, UNIT_WORLD = range(3)  # columns of `UnitArrays.table`
 CANDIDATE = -2  # in a list: the unit's own program
@@ -240,18 +240,23 @@ def play_world(step, draw_start, begin, index, actions, limit, constants, worlds
 
 
 @scalar
-def sense_world(index, constants, worlds, idle, compass):
-    """Return what transitions by rules see in a world, as `pomp.karel.sensors.sense` does.
+def sense_world(sense_own, index, constants, worlds, idle, compass):
+    """Return what transitions by rules see in a world, as a reading of all sensors.
 
     Args:
+        sense_own: reads sensors of one's own, as `pomp.karel.sensors.senses_nothing` does.
         index: which of the worlds.
         constants: `[N]` int64, read.
         worlds: the `Worlds`, read.
         idle: `[B]` uint8, read: the last mode took no action.
         compass: whether the compass is asked for.
     """
-    pose = np.int64(worlds.pose[index])
-    return sense(worlds.cells[index], constants, pose, idle[index] != 0, compass)
+    cells, pose = worlds.cells[index], np.int64(worlds.pose[index])
+    reading = sense(cells, constants, pose, idle[index] != 0, compass)
+    for number in range(FIRST_OWN, LAST_OWN + 1):
+        if sense_own(number, cells, constants, pose) == 1:
+            reading |= 1 << number
+    return reading
 
 
 @scalar

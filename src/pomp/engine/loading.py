@@ -1,4 +1,8 @@
-"""The compiled kernels of a task: written from the templates and loaded, here and nowhere else."""
+"""The compiled kernels of a task: written from the templates and loaded, here and nowhere else.
+
+Kernels that sense can have sensors of one's own written into them, too; whoever has none shares
+the kernels of the task.
+"""
 
 import hashlib
 import importlib.util
@@ -14,31 +18,46 @@ from pomp.core.compiling import cache_folder
 from pomp.core.cuda import as_launchable, load_cuda, to_device
 from pomp.core.errors import ConfigError
 from pomp.core.storage import write_atomically
+from pomp.karel.sensors import FIRST_OWN, Sensor
 from pomp.tasks.task import Setting, Task
 
 _TASK_IMPORT = "from pomp.tasks.random_world import begin, draw_start, step  # the task"
+_SENSE_IMPORT = "from pomp.karel.sensors import senses_nothing as sense_own  # sensors of one's own"
 _SIZES = "CELLS, SLOTS, DEPTH = 64, 5, 24  # the sizes"
 _DEPTHS = (24, 128, 2048)
 """Capacities of a GPU kernel for loop counters; the first is enough for any decoded program."""
 
 
 @cache
-def kernels_of(task: Task) -> ModuleType:
-    """The kernel module of a task on the CPU; compiled on first use, kept on disk."""
-    return _fill_in("kernels", task)
+def kernels_of(task: Task, own: tuple[Sensor, ...] = ()) -> ModuleType:
+    """The kernel module of a task on the CPU; compiled on first use, kept on disk.
+
+    Args:
+        task: the task.
+        own: sensors of one's own that the kernels read.
+    """
+    return _fill_in("kernels", task, own)
 
 
-def cuda_kernels_of(setting: Setting, depth: int = 0) -> ModuleType:
-    """The kernel module of a setting on the GPU, with a capacity of `depth` loop counters."""
+def cuda_kernels_of(setting: Setting, depth: int = 0, own: tuple[Sensor, ...] = ()) -> ModuleType:
+    """The kernel module of a setting on the GPU.
+
+    Args:
+        setting: the task.
+        depth: how many loop counters there must be room for.
+        own: sensors of one's own that the kernels read.
+    """
     enough = next(capacity for capacity in _DEPTHS if capacity >= depth)
-    return _cuda_kernels(setting.task, setting.height * setting.width, setting.slots, enough)
+    return _cuda_kernels(setting.task, setting.height * setting.width, setting.slots, enough, own)
 
 
 @cache
-def _cuda_kernels(task: Task, cells: int, slots: int, depth: int) -> ModuleType:
+def _cuda_kernels(
+    task: Task, cells: int, slots: int, depth: int, own: tuple[Sensor, ...]
+) -> ModuleType:
     load_cuda()
     sizes = f"CELLS, SLOTS, DEPTH = {cells}, {slots}, {depth}"
-    return _fill_in("kernels_cuda", task, (_SIZES, sizes))
+    return _fill_in("kernels_cuda", task, own, (_SIZES, sizes))
 
 
 @cache
@@ -47,13 +66,14 @@ def constants_on_device(setting: Setting) -> Any:
     return as_launchable(to_device(setting.constants))
 
 
-def _fill_in(template: str, task: Task, *replacements: tuple[str, str]) -> ModuleType:
-    """Write a template's copy for a task into the cache folder and import it."""
+def _fill_in(
+    template: str, task: Task, own: tuple[Sensor, ...], *replacements: tuple[str, str]
+) -> ModuleType:
+    """Write a template's copy for a task and sensors into the cache folder and import it."""
     functions = {"begin": task.begin, "draw_start": task.draw_start, "step": task.step}
-    imports = "\n".join(
-        f"from {_module_of(function).__name__} import {function.__name__} as {name}"
-        for name, function in functions.items()
-    )
+    imports = "\n".join(_import_of(function, name) for name, function in functions.items())
+    if own:
+        replacements = (*replacements, (_SENSE_IMPORT, _write_sense_own(own)))
     source = Path(__file__).with_name(f"{template}.py").read_text()
     for old, new in ((_TASK_IMPORT, imports), *replacements):
         assert source.count(old) == 1
@@ -73,13 +93,31 @@ def _fill_in(template: str, task: Task, *replacements: tuple[str, str]) -> Modul
     return kernels
 
 
+def _write_sense_own(own: tuple[Sensor, ...]) -> str:
+    """Return the source of a `sense_own` that reads these sensors."""
+    read = {f"read_{number}": one.read for number, one in enumerate(own, FIRST_OWN)}
+    lines = ["from pomp.core.compiling import scalar"]
+    lines += [_import_of(function, name) for name, function in read.items()]
+    lines += ["", "", "@scalar", "def sense_own(number, cells, constants, pose):"]
+    for number, name in enumerate(read, FIRST_OWN):
+        lines.append(f"    if number == {number}:")
+        lines.append(f"        return int({name}(cells, constants, pose))")
+    return "\n".join([*lines, "    return -1", ""])
+
+
+def _import_of(function: Callable[..., Any] | None, name: str) -> str:
+    """Return the line that imports a function of a task or a sensor under a name."""
+    assert function is not None
+    return f"from {_module_of(function).__name__} import {function.__name__} as {name}"
+
+
 def _module_of(function: Callable[..., Any]) -> ModuleType:
-    """The module a task's function can be imported from."""
+    """The module that a function of a task or a sensor can be imported from."""
     module = sys.modules[function.__module__]
     is_there = getattr(module, function.__name__, None) is function
     if not is_there or not getattr(module, "__file__", None) or module.__name__ == "__main__":
         raise ConfigError(
-            f"a task's function must stand at the top of a module that can be imported, "
+            f"a compiled function must stand at the top of a module that can be imported, "
             f"'{function.__name__}' of '{module.__name__}' does not"
         )
     return module

@@ -125,10 +125,11 @@ def machine_at(machines, index):
 
 
 @scalar
-def next_mode(mode, machine, constants, world, idle):
+def next_mode(sense_own, mode, machine, constants, world, idle):
     """Return the mode that a machine's rules choose; the number of modes: stop.
 
     Args:
+        sense_own: reads sensors of one's own, as `pomp.karel.sensors.senses_nothing` does.
         mode: the one that ran.
         machine: one of the `RuleMachines`.
         constants: `[N]` int64, read.
@@ -145,7 +146,8 @@ def next_mode(mode, machine, constants, world, idle):
                 if not has_looked and asks_compass(literal):  # only then: it takes long
                     reading |= sense_direction(world.cells, constants, world.pose)
                     has_looked = True
-                fires = is_true(literal, reading)
+                own = sense_own(literal >> 1, world.cells, constants, world.pose)
+                fires = own != literal & 1 if own >= 0 else is_true(literal, reading)
             place += 1
         if fires:
             return np.int64(machine.targets[mode, rule])
@@ -154,11 +156,14 @@ def next_mode(mode, machine, constants, world, idle):
 
 
 @scalar
-def run_machine(step, machine, most, patience, affordable, cap, constants, world, counters):
+def run_machine(
+    step, sense_own, machine, most, patience, affordable, cap, constants, world, counters
+):
     """One episode of a machine in one world, in place.
 
     Args:
         step: the task's.
+        sense_own: reads sensors of one's own, as `pomp.karel.sensors.senses_nothing` does.
         machine: one of the `RuleMachines`.
         most: programs after which it is stopped.
         patience: actions without progress after which it is given up; 0: never.
@@ -187,7 +192,8 @@ def run_machine(step, machine, most, patience, affordable, cap, constants, world
             cut = CUT
         idle = memory[ACTIONS] == acted and memory[DONE] == done
         idles = idles + 1 if idle else 0
-        mode = next_mode(mode, machine, constants, WorldState(cells, pose, memory, stream), idle)
+        here = WorldState(cells, pose, memory, stream)
+        mode = next_mode(sense_own, mode, machine, constants, here, idle)
         if mode == modes:
             ending = STOPPED
             break
@@ -219,7 +225,7 @@ def afford(need, share, memory, constants):
 
 
 @scalar
-def play_machine(step, index, machine, terms, need, constants, worlds, scratch, tally):
+def play_machine(step, sense_own, index, machine, terms, need, constants, worlds, scratch, tally):
     """Return what a machine earns in one world.
 
     The least under the limits but the first counts, minus the difference to the most, minus a share
@@ -228,6 +234,7 @@ def play_machine(step, index, machine, terms, need, constants, worlds, scratch, 
 
     Args:
         step: the task's.
+        sense_own: reads sensors of one's own, as `pomp.karel.sensors.senses_nothing` does.
         index: which of the worlds.
         machine: one of the `RuleMachines`.
         terms: the `FitnessTerms`.
@@ -245,7 +252,7 @@ def play_machine(step, index, machine, terms, need, constants, worlds, scratch, 
         share = terms.fragility if attempt == 0 else 1.0  # of the episode's worth that counts
         affordable = afford(need, share, memory, constants)
         ending = run_machine(
-            step, machine, terms.most, terms.patience[attempt], affordable,
+            step, sense_own, machine, terms.most, terms.patience[attempt], affordable,
             Cap(True, terms.limits[attempt]), constants, world, scratch.counters,
         )  # fmt: skip
         found = value(memory, constants)

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from pomp.core.streams import branch
 from pomp.dsl.mutation import propose_programs
 from pomp.evolution.config import EvolveConfig
-from pomp.evolution.genome import Machines, limits_of, mutate_rules, reflect
+from pomp.evolution.genome import (
+    Machines,
+    askable,
+    limits_of,
+    mutate_rules,
+    reflect,
+    sensors_of,
+)
 from pomp.evolution.play import Parents, Scores, play_machines
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
@@ -61,6 +68,7 @@ class Annealing:
     ) -> None:  # fmt: skip
         self.setting, self.worlds, self.machines, self.config = setting, worlds, machines, config
         self.is_mirrored, self.threads = is_mirrored, threads
+        self._known, self._askable = sensors_of(config), askable(config)
         self._initial_temperature = config.initial_temperature * temperature_factor
         self._most_steps = config.steps * length_factor
         self._most_actions = config.actions * length_factor * action_factor
@@ -185,11 +193,10 @@ class Annealing:
         is_program = kinds < np.uint64(_PROGRAM_MUTATIONS)
         new.programs[rows, which] = np.where(is_program[:, None], proposed, programs)
         is_rule = ~is_program | (kinds < np.uint64(_BOTH))
-        has_compass = self.config.sensors == "compass"
         mutate_rules(
-            is_rule, has_compass, self._rule_streams,
+            is_rule, self._askable, self._rule_streams,
             new.literals, new.targets, new.defaults, new.start,
         )  # fmt: skip
         if self.is_mirrored:
-            reflect(new)
+            reflect(new, self._known)
         return new

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pomp.core.configs import MOST, check_choices, check_ranges
+from pomp.core.errors import ConfigError
 from pomp.machine.config import MAX_MODES
 
 Sensors = Literal["perceptions", "compass"]
@@ -23,6 +24,8 @@ class EvolveConfig:
 
     sensors: Sensors = "perceptions"
     """What rules may ask: perceptions and idleness, or also where the nearest marker is."""
+    own_sensors: tuple[str, ...] = ()
+    """What else they may ask: sensors of one's own, as module:NAME."""
     modes: int = 6
     """Most modes of a machine."""
     tokens: int = 45
@@ -62,6 +65,10 @@ class EvolveConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, sensors=Sensors)
+        own = self.own_sensors
+        if not isinstance(own, tuple | list) or not all(isinstance(one, str) for one in own):
+            raise ConfigError(f"own_sensors are texts, module:NAME each, got {own!r}")
+        object.__setattr__(self, "own_sensors", tuple(own))  # JSON has lists
         check_ranges(self, modes=(1, MAX_MODES), tokens=(5, 180), chains=(1, 65536), teams=(1, 64))
         check_ranges(self, starts=(1, MOST), validation_starts=(1, MOST), patience=(0, MOST))
         check_ranges(

@@ -4,7 +4,7 @@ A machine has K modes. Each mode has a program and a list of at most R rules. A 
 conditions and leads to a mode or to the stop if all its conditions hold; the first such rule of the
 mode that just ran decides, and where none holds, the mode's default does. The number K as a target
 means stop. A condition is a *literal*: twice the number of a sensor (the perceptions, then the
-compass, then idleness), plus 1 if it is negated.
+compass, then idleness, then one's own), plus 1 if it is negated.
 
 Arrays of C machines, those of `Machines`: `programs` `[C, K, L]` uint8; `literals` `[C, K, R, 2]`
 int8; `targets` `[C, K, R]` int8; `defaults` `[C, K]` int8; `start` `[C]` int8.
@@ -23,19 +23,10 @@ from pomp.dsl.parser import parse_tokens
 from pomp.dsl.syntax import Program, tokens_of
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution.config import EvolveConfig
-from pomp.karel.sensors import (
-    IDLENESS,
-    PERCEPTIONS,
-    SENSORS,
-    literal_of,
-    mirror_literals,
-    numbers_in,
-)
+from pomp.karel.sensor_set import SHIPPED, SensorSet, find_sensors
+from pomp.karel.sensors import COMPASS, IDLENESS, OWN, PERCEPTIONS, SENSORS
 
 RULES = 4  # of a mode at most, besides its default: R
-
-_SENSOR_COUNT = len(SENSORS)
-_WITHOUT_COMPASS = np.array(numbers_in(PERCEPTIONS, IDLENESS))
 
 # Mutations of rules; the first six are of a mode's list.
 _ADD, _REMOVE, _LITERAL, _NARROW, _SWAP, _TARGET, _DEFAULT, _START, _MUTATIONS = range(9)
@@ -161,16 +152,28 @@ def divide(machines: Machines, source: int) -> Machines:
     return parts
 
 
-def mirror(machines: Machines, chosen: NDArray[np.bool_]) -> None:
+def sensors_of(config: EvolveConfig) -> SensorSet:
+    """Return the sensors of a search, found by what its settings call them."""
+    return find_sensors(config.own_sensors)
+
+
+def askable(config: EvolveConfig) -> NDArray[np.int64]:
+    """Return the numbers of the sensors that rules may ask for, `[S]` int64."""
+    groups = (PERCEPTIONS, IDLENESS, OWN, *((COMPASS,) if config.sensors == COMPASS else ()))
+    return np.array(sensors_of(config).numbers_in(*groups), np.int64)
+
+
+def mirror(machines: Machines, chosen: NDArray[np.bool_], known: SensorSet) -> None:
     """Exchange left and right in the last mode of some machines and in its rules, in place.
 
     Args:
         machines: C machines, written.
         chosen: `[C]` bool, which of them.
+        known: the sensors that their rules ask for.
     """
     programs, literals = machines.programs[chosen, -1], machines.literals[chosen, -1]
     machines.programs[chosen, -1] = _OTHER_TOKENS[programs]
-    machines.literals[chosen, -1] = _OTHER_LITERALS[literals]
+    machines.literals[chosen, -1] = known.mirror_literals()[literals]
 
 
 _IMAGES = {"turnLeft": "turnRight", "turnRight": "turnLeft"}
@@ -178,20 +181,23 @@ _IMAGES |= {sensor.name: sensor.mirror for sensor in SENSORS if sensor.mirror}
 _OTHER_TOKENS = np.array(
     LEAPS.encode([_IMAGES.get(token, token) for token in LEAPS.tokens]), np.uint8
 )
-_OTHER_LITERALS = mirror_literals()
 
 
-def reflect(machines: Machines) -> None:
+def reflect(machines: Machines, known: SensorSet) -> None:
     """Make the second half of the modes mirror images of the first, in place.
 
     Left and right are exchanged in an image's program and rules, and where a mode leads to a mode,
     its image leads to that one's image.
+
+    Args:
+        machines: C machines, written.
+        known: the sensors that their rules ask for.
     """
     modes = machines.modes
     half = modes // 2
     other = np.array([*range(half, modes), *range(half), modes, -1], np.int8)
     machines.programs[:, half:] = _OTHER_TOKENS[machines.programs[:, :half]]
-    machines.literals[:, half:] = _OTHER_LITERALS[machines.literals[:, :half]]
+    machines.literals[:, half:] = known.mirror_literals()[machines.literals[:, :half]]
     machines.targets[:, half:] = other[machines.targets[:, :half]]
     machines.defaults[:, half:] = other[machines.defaults[:, :half]]
 
@@ -199,7 +205,8 @@ def reflect(machines: Machines) -> None:
 def with_images(machines: Machines) -> Machines:
     """Return machines with a mirror image of every mode.
 
-    What led back to the first mode leads to its image, so that both halves take turns.
+    What led back to the first mode leads to its image, so that both halves take turns. The rules
+    ask for no sensors of one's own yet.
     """
     doubled, half = machines, machines.modes
     for mode in range(half):
@@ -207,7 +214,7 @@ def with_images(machines: Machines) -> Machines:
     for targets in (doubled.targets, doubled.defaults):
         own = targets[:, :half]
         own[own == 0] = half
-    reflect(doubled)
+    reflect(doubled, SHIPPED)
     return doubled
 
 
@@ -220,7 +227,7 @@ def first_machines(programs: NDArray[np.uint8]) -> Machines:
     count = len(programs)
     literals = np.full((count, 1, RULES, 2), -1, np.int8)
     targets = np.full((count, 1, RULES), -1, np.int8)
-    literals[:, 0, 0, 0] = literal_of("idle")
+    literals[:, 0, 0, 0] = SHIPPED.literal_of("idle")
     targets[:, 0, 0] = 1
     zero = np.zeros((count, 1), np.int8)
     return Machines(programs[:, None].copy(), literals, targets, zero, zero[:, 0].copy())
@@ -234,7 +241,7 @@ def walkers(config: EvolveConfig) -> Machines:
         tokens = LEAPS.encode(("DEF", "run", "m(", action, "m)"))
         row[: len(tokens)] = tokens
     literals = np.full((3, RULES, 2), -1, np.int8)
-    literals[:, :, 0] = [literal_of(name) for name in turns]
+    literals[:, :, 0] = [SHIPPED.literal_of(name) for name in turns]
     targets = np.tile(np.array(list(turns.values()), np.int8), (3, 1))
     stop, start = np.full((1, 3), 3, np.int8), np.zeros(1, np.int8)
     one = Machines(programs[None], literals[None], targets[None], stop, start)
@@ -247,16 +254,14 @@ def limits_of(config: EvolveConfig) -> Limits:
 
 
 @scalar
-def _some_literal(stream, has_compass):
+def _some_literal(stream, sensors):
     """Draw a random literal.
 
     Args:
         stream: `[1]` uint64, written.
-        has_compass: whether it may ask for directions.
+        sensors: `[S]` int64, the numbers of those that it may be about.
     """
-    sensor = below(stream, _SENSOR_COUNT if has_compass else len(_WITHOUT_COMPASS))
-    if not has_compass:
-        sensor = _WITHOUT_COMPASS[sensor]
+    sensor = sensors[below(stream, len(sensors))]
     return 2 * sensor + below(stream, 2)
 
 
@@ -276,7 +281,7 @@ def _copy_rule(literals, targets, source, target):
 
 
 @scalar
-def _edit_list(stream, mutation, count, modes, has_compass, literals, targets):
+def _edit_list(stream, mutation, count, modes, sensors, literals, targets):
     """Make one mutation in the list of rules of one mode, in place.
 
     Args:
@@ -284,7 +289,7 @@ def _edit_list(stream, mutation, count, modes, has_compass, literals, targets):
         mutation: which, one of the first six.
         count: how many rules the list has.
         modes: K.
-        has_compass: whether rules may ask for directions.
+        sensors: `[S]` int64, the numbers of those that rules may ask for.
         literals: `[R, 2]` int8, written.
         targets: `[R]` int8, written.
     """
@@ -293,7 +298,7 @@ def _edit_list(stream, mutation, count, modes, has_compass, literals, targets):
         for rule in range(count, place, -1):
             _copy_rule(literals, targets, rule - 1, rule)
         targets[place] = below(stream, modes + 1)
-        literals[place, 0] = _some_literal(stream, has_compass)
+        literals[place, 0] = _some_literal(stream, sensors)
         literals[place, 1] = -1
     elif mutation == _REMOVE:
         for rule in range(place, count - 1):
@@ -301,10 +306,10 @@ def _edit_list(stream, mutation, count, modes, has_compass, literals, targets):
         targets[count - 1] = -1
     elif mutation == _LITERAL:
         which = below(stream, 2) if literals[place, 1] >= 0 else 0
-        literals[place, which] = _some_literal(stream, has_compass)
+        literals[place, which] = _some_literal(stream, sensors)
     elif mutation == _NARROW:
         is_narrow = literals[place, 1] >= 0
-        literals[place, 1] = -1 if is_narrow else _some_literal(stream, has_compass)
+        literals[place, 1] = -1 if is_narrow else _some_literal(stream, sensors)
     elif mutation == _SWAP:
         other = below(stream, count)
         kept = targets[place]
@@ -315,12 +320,12 @@ def _edit_list(stream, mutation, count, modes, has_compass, literals, targets):
 
 
 @kernel
-def mutate_rules(chosen, has_compass, streams, literals, targets, defaults, start):
+def mutate_rules(chosen, sensors, streams, literals, targets, defaults, start):
     """Mutate one rule, default or start of every chosen machine, in place.
 
     Args:
         chosen: `[C]` bool.
-        has_compass: whether rules may ask for directions.
+        sensors: `[S]` int64, the numbers of those that rules may ask for.
         streams: `[C]` uint64, written.
         literals: `[C, K, R, 2]` int8, written.
         targets: `[C, K, R]` int8, written.
@@ -347,6 +352,6 @@ def mutate_rules(chosen, has_compass, streams, literals, targets, defaults, star
             elif mutation == _ADD and count == most:
                 mutation = _LITERAL
             _edit_list(
-                stream, mutation, count, modes, has_compass,
+                stream, mutation, count, modes, sensors,
                 literals[machine, mode], targets[machine, mode],
             )  # fmt: skip

@@ -21,7 +21,8 @@ from pomp.engine.rule_machine import (
     RuleMachines,
 )
 from pomp.evolution.config import BUDGETS, INTERRUPTED, EvolveConfig
-from pomp.evolution.genome import Machines
+from pomp.evolution.genome import Machines, sensors_of
+from pomp.karel.sensors import Sensor
 from pomp.karel.world import WorldBatch
 from pomp.machine.config import EpisodeConfig
 from pomp.tasks.task import Setting
@@ -123,6 +124,7 @@ def play_machines(
         to_the_end: let a stuck machine go on, as it will when it is used.
         threads: at most so many; None: one per core.
     """
+    own = sensors_of(config).own
     code = compile_ids(machines.programs.reshape(-1, machines.programs.shape[2]))
     limits = np.array([INTERRUPTED, *sorted(budgets)], np.int64)
     patience = np.full(len(limits), 0 if to_the_end else config.patience, np.int64)
@@ -130,23 +132,23 @@ def play_machines(
     counts = config.fragility, config.penalty, config.lateness
     terms = FitnessTerms(MOST_STEPS * setting.scale, patience, limits, *counts)
     if worlds.device == "cuda":
-        return _play_on_gpu(setting, code, machines, worlds, terms)
+        return _play_on_gpu(setting, own, code, machines, worlds, terms)
     known = parents or Parents.unknown(len(machines), len(worlds))
     needs = known.thresholds * len(worlds)
     expected = Expectations(needs, known.earned, known.optimistic, known.orders, known.trust)
-    return _play_on_cpu(setting, code, machines, worlds, terms, expected, threads)
+    return _play_on_cpu(setting, own, code, machines, worlds, terms, expected, threads)
 
 
 def _play_on_cpu(
-    setting: Setting, code: Code, machines: Machines, worlds: WorldBatch, terms: FitnessTerms,
-    expected: Expectations, threads: int | None,
+    setting: Setting, own: tuple[Sensor, ...], code: Code, machines: Machines, worlds: WorldBatch,
+    terms: FitnessTerms, expected: Expectations, threads: int | None,
 ) -> Scores:  # fmt: skip
     """Play on the CPU, machines spread over threads."""
     count = len(machines)
     earned, tallies = np.zeros((count, len(worlds))), np.zeros((count, 3), np.int64)
     earnings = Earnings(earned, np.zeros(count, np.int32), tallies)
     played = RuleMachines(code.instructions, *machines.arrays[1:])
-    run_machines = kernels_of(setting.task).run_machines
+    run_machines = kernels_of(setting.task, own).run_machines
     parts = parts_for(count, threads, least=8)
 
     def run_part(part: int) -> None:
@@ -161,14 +163,16 @@ def _play_on_cpu(
 
 
 def _play_on_gpu(
-    setting: Setting, code: Code, machines: Machines, worlds: WorldBatch, terms: FitnessTerms
-) -> Scores:
+    setting: Setting, own: tuple[Sensor, ...], code: Code, machines: Machines, worlds: WorldBatch,
+    terms: FitnessTerms,
+) -> Scores:  # fmt: skip
     """Play on the GPU, a thread for each machine and world; no machine is given up."""
     shape = len(machines), len(worlds)
     earned, tallies = to_device(np.zeros(shape)), to_device(np.zeros((*shape, 3), np.int64))
     played = RuleMachines(*map(to_device, (code.instructions, *machines.arrays[1:])))
     terms = terms._replace(patience=to_device(terms.patience), limits=to_device(terms.limits))
-    cuda_kernels_of(setting, code.depth).run_machines[blocks_for(shape[0] * shape[1]), THREADS](
+    run_machines = cuda_kernels_of(setting, code.depth, own).run_machines
+    run_machines[blocks_for(shape[0] * shape[1]), THREADS](
         as_launchable_group(played), as_launchable_group(terms), constants_on_device(setting),
         as_launchable_group(worlds.arrays), as_launchable(earned), as_launchable(tallies),
     )  # fmt: skip

@@ -17,6 +17,7 @@ from pomp.evolution.genome import (
     first_machines,
     limits_of,
     mirror,
+    sensors_of,
     walkers,
     with_images,
 )
@@ -309,7 +310,7 @@ class Evolution:
         grown, twins = machines.grown(self._programs(draws)), machines.split(source)
         kind = np.arange(len(machines)) % 4
         grown.put(kind > 0, twins.take(kind > 0))
-        mirror(grown, kind == 2)
+        mirror(grown, kind == 2, sensors_of(self.config))
         grown.put(kind == 3, divide(machines.take(kind == 3), source))
         return grown
 

@@ -2,13 +2,16 @@
 
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution.genome import Machines
+from pomp.karel.sensor_set import SHIPPED, SensorSet
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.sensors import print_condition
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.tasks.task import Setting
 
 
-def to_program_machine(setting: Setting, machines: Machines, row: int = 0) -> ProgramMachine:
+def to_program_machine(
+    setting: Setting, machines: Machines, row: int = 0, known: SensorSet = SHIPPED
+) -> ProgramMachine:
     """Turn one machine of the search into a program machine.
 
     Args:
@@ -16,15 +19,16 @@ def to_program_machine(setting: Setting, machines: Machines, row: int = 0) -> Pr
             usual ones.
         machines: C machines.
         row: which of them.
+        known: the sensors that their rules ask for.
     """
     plain, usual = setting.task.configure(), setting.task.configure(setting.variant)
     programs = tuple(" ".join(LEAPS.decode(ids)) for ids in machines.programs[row])
     start = (Rule(int(machines.start[row])),)
-    after = tuple(_rules_of(machines, row, mode) for mode in range(machines.modes))
+    after = tuple(_rules_of(machines, row, mode, known) for mode in range(machines.modes))
     return ProgramMachine(
         setting.task,
         programs,
-        DecisionList(start, after),
+        DecisionList(start, after, known.own),
         variant=setting.variant if setting.variant != plain.variant else None,
         options={
             name: str(value)
@@ -34,11 +38,15 @@ def to_program_machine(setting: Setting, machines: Machines, row: int = 0) -> Pr
     )
 
 
-def _rules_of(machines: Machines, row: int, mode: int) -> tuple[Rule, ...]:
+def _rules_of(machines: Machines, row: int, mode: int, known: SensorSet) -> tuple[Rule, ...]:
     """Return the rules that follow a mode; the last one is its default."""
     targets = [int(target) for target in machines.targets[row, mode] if target >= 0]
     conditions = [
-        tuple(dict.fromkeys(print_condition(int(literal)) for literal in literals if literal >= 0))
+        tuple(
+            dict.fromkeys(
+                print_condition(int(literal), known) for literal in literals if literal >= 0
+            )
+        )
         for literals in machines.literals[row, mode]
     ]
     rules = [

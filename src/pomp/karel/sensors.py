@@ -3,43 +3,73 @@
 A sensor's number is its row in `SENSORS`, and its bit in a reading, which is the integer that holds
 all a rule can ask for in one world at one time. A literal is a sensor with a sign, as one number:
 twice the sensor's, plus one if it is negated. Names, words, mirror images and the documentation
-follow from the rows. A new sensor is a row at the end, whose number nothing else has, a compiled
-function, and its call in `sense`.
+follow from the rows. Sensors of one's own have the numbers after these (`pomp.karel.sensor_set`)
+and a compiled function each; the engine reads them by a `sense_own`, of which `senses_nothing` is
+the one for machines that have none.
 """
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pomp.core.compiling import scalar
+from pomp.core.compiling import check_compiled, scalar
+from pomp.core.errors import ConfigError
 from pomp.dsl.vocabulary import Perception
 from pomp.dsl.words import describe_perception
 from pomp.karel.dynamics import Compass, find_marker, perceive
 
-PERCEPTIONS, COMPASS, IDLENESS = "perceptions", "compass", "idleness"
+PERCEPTIONS, COMPASS, IDLENESS, OWN = "perceptions", "compass", "idleness", "own"
 """Groups of sensors: of those of the compass exactly one holds, any of the others may."""
 
+READ = ("cells", "constants", "pose")
+"""The arguments of a sensor's function."""
+_WORD = "(?!(?:and|not)(?![A-Za-z0-9_-]))[A-Za-z][A-Za-z0-9_-]*"
+_NAME = re.compile(f"{_WORD}(?: {_WORD})*")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Sensor:
-    """A row of the table."""
+    """What a rule can ask about a world: whether something holds there.
+
+    Attributes:
+        name: how texts of machines spell it: one or more words.
+        holds: that it holds, in plain words, as in "there is a marker in sight".
+        fails: that it does not, in plain words.
+        read: compiled, `read(cells, constants, pose)`: whether it holds in one world. `cells`
+            `[H * W]` uint8 and `constants` `[N]` int64 are read only, `pose` is an integer; see
+            `pomp.karel.dynamics`. None: it comes with the package, and `sense` reads it.
+        contrary: another name of `not` this sensor.
+        mirror: the sensor that takes its place where left and right are exchanged; None: itself.
+        group: `OWN`, unless it comes with the package.
+        meaning: when it holds, for the documentation of those that come with the package.
+    """
 
     name: str
-    """How texts of machines spell it."""
-    group: str
-    """`PERCEPTIONS`, `COMPASS` or `IDLENESS`."""
-    meaning: str
-    """When it holds, for the documentation."""
     holds: str
-    """That it holds, in plain words."""
     fails: str
-    """That it does not, in plain words."""
+    read: Callable[..., Any] | None = None
     contrary: str | None = None
-    """Another name of `not` this sensor."""
     mirror: str | None = None
-    """The sensor that takes its place where left and right are exchanged; None: itself."""
+    group: str = OWN
+    meaning: str = ""
+
+    def __post_init__(self) -> None:
+        for name in (self.name, *(() if self.contrary is None else (self.contrary,))):
+            if not isinstance(name, str) or not _NAME.fullmatch(name):
+                raise ConfigError(
+                    "a sensor's name is words of letters, digits, - and _, each beginning with a "
+                    f"letter and none of them 'and' or 'not', got {name!r}"
+                )
+        for words in (self.holds, self.fails):
+            if not isinstance(words, str) or not words.strip() or "\n" in words:
+                raise ConfigError(
+                    f"sensor '{self.name}' needs holds and fails: what it says, in plain words"
+                )
+        if self.group == OWN:
+            check_compiled(f"sensor '{self.name}'", "read", self.read, READ)
 
 
 def _perceived(
@@ -50,19 +80,20 @@ def _perceived(
     mirror: Perception | None = None,
 ) -> Sensor:
     return Sensor(
-        perception.token,
-        PERCEPTIONS,
-        meaning,
-        describe_perception(perception),
-        describe_perception(perception, holds=False),
-        None if contrary is None else contrary.token,
-        None if mirror is None else mirror.token,
+        name=perception.token,
+        holds=describe_perception(perception),
+        fails=describe_perception(perception, holds=False),
+        contrary=None if contrary is None else contrary.token,
+        mirror=None if mirror is None else mirror.token,
+        group=PERCEPTIONS,
+        meaning=meaning,
     )
 
 
 def _marker(name: str, place: str, mirror: str | None = None) -> Sensor:
     where = f"the nearest marker is {place}"
-    return Sensor(name, COMPASS, where, where, where.replace(" is ", " is not "), None, mirror)
+    fails = where.replace(" is ", " is not ")
+    return Sensor(name=name, holds=where, fails=fails, mirror=mirror, group=COMPASS, meaning=where)
 
 
 SENSORS = (
@@ -87,40 +118,35 @@ SENSORS = (
     _marker("marker right", "to the right", mirror="marker left"),
     _marker("marker behind", "behind"),
     Sensor(
-        "no marker anywhere",
-        COMPASS,
-        "no other cell shows a marker",
-        "no other cell has a marker",
-        "another cell has a marker",
+        name="no marker anywhere",
+        holds="no other cell has a marker",
+        fails="another cell has a marker",
+        group=COMPASS,
+        meaning="no other cell shows a marker",
     ),
     Sensor(
-        "idle",
-        IDLENESS,
-        "the last mode took no action (never at the start)",
-        "it did nothing",
-        "it did something",
+        name="idle",
+        holds="it did nothing",
+        fails="it did something",
+        group=IDLENESS,
+        meaning="the last mode took no action (never at the start)",
     ),
 )
 
-READINGS = 1 << len(SENSORS)
-"""Readings are below this number; most of them are impossible."""
 READING_TYPE = np.int16
-NUMBER_OF = {sensor.name: number for number, sensor in enumerate(SENSORS)}
-
-
-def numbers_in(*groups: str) -> tuple[int, ...]:
-    """Return the numbers of the sensors in some groups."""
-    return tuple(number for number, sensor in enumerate(SENSORS) if sensor.group in groups)
+FIRST_OWN, LAST_OWN = len(SENSORS), 14
+"""The numbers that sensors of one's own can have: readings fit into their type."""
 
 
 # What compiled code takes from the table. Perceptions and directions keep the order of their enums.
-PERCEIVED, DIRECTIONS = len(numbers_in(PERCEPTIONS)), len(Compass)
-FIRST_DIRECTION, IDLE = numbers_in(COMPASS)[0], NUMBER_OF["idle"]
+_GROUPS = [sensor.group for sensor in SENSORS]
+PERCEIVED, DIRECTIONS = _GROUPS.count(PERCEPTIONS), len(Compass)
+FIRST_DIRECTION, IDLE = _GROUPS.index(COMPASS), _GROUPS.index(IDLENESS)
 PERCEIVED_BITS = (1 << PERCEIVED) - 1
 assert [SENSORS[one].name for one in range(PERCEIVED)] == [
     one.token for one in tuple(Perception)[:PERCEIVED]
 ]
-assert len(numbers_in(COMPASS)) == DIRECTIONS
+assert _GROUPS.count(COMPASS) == DIRECTIONS
 
 
 @scalar
@@ -160,35 +186,14 @@ def is_true(literal, reading):
     return (reading >> (literal >> 1)) & 1 != literal & 1
 
 
-def literal_of(name: str, *, negated: bool = False) -> int:
-    """Return a sensor with a sign as a literal.
+@scalar
+def senses_nothing(number, cells, constants, pose):
+    """Return what a sensor of one's own says: 1 or 0; -1 always, because there is none.
 
     Args:
-        name: of a sensor, or a contrary.
-        negated: whether `not` stands before it.
+        number: of the sensor.
+        cells: `[H * W]` uint8, read.
+        constants: `[N]` int64, read.
+        pose: where the agent is.
     """
-    for number, sensor in enumerate(SENSORS):
-        if name in (sensor.name, sensor.contrary):
-            return 2 * number + (negated != (name == sensor.contrary))
-    raise KeyError(name)
-
-
-def mirror_literals() -> NDArray[np.int8]:
-    """Return each literal's mirror image, `[2 * sensors + 1]` int8; the last: -1 is its own."""
-    images = [NUMBER_OF[sensor.mirror or sensor.name] for sensor in SENSORS]
-    return np.array([*(2 * image + sign for image in images for sign in (0, 1)), -1], np.int8)
-
-
-def possible_readings() -> NDArray[np.int64]:
-    """Return all that can be sensed, `[N]` int64: one direction each, and any of the others.
-
-    Perceptions change fastest from one to the next, idleness slowest.
-    """
-
-    def subsets(group: str) -> list[int]:
-        bits = [1 << number for number in numbers_in(group)]
-        return sorted(sum(chosen) for chosen in product(*((0, bit) for bit in bits)))
-
-    directions = [1 << number for number in numbers_in(COMPASS)]
-    parts = product(subsets(IDLENESS), directions, subsets(PERCEPTIONS))
-    return np.array([sum(part) for part in parts], np.int64)
+    return -1

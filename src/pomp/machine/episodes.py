@@ -29,7 +29,7 @@ from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
 from pomp.engine.rollouts import check_worlds
 from pomp.engine.starts import reset_again
 from pomp.karel.interpreter import Cap
-from pomp.karel.sensors import READING_TYPE
+from pomp.karel.sensors import READING_TYPE, Sensor
 from pomp.karel.world import WorldBatch
 from pomp.machine.config import EpisodeConfig
 from pomp.tasks.task import Setting
@@ -166,38 +166,42 @@ class Episodes:
         )
         return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*arguments)
 
-    def sense(self, out: Any = None, *, compass: bool = True) -> Any:
+    def sense(self, out: Any = None, *, compass: bool = True, own: tuple[Sensor, ...] = ()) -> Any:
         """Compute the readings of all sensors, as `pomp.karel.sensors` packs them.
 
         Args:
             out: `[B]` int16, written; None: a new array.
             compass: whether to look for the nearest marker, which takes longest.
+            own: sensors of one's own.
 
         Returns:
             `[B]` int16.
         """
         if self.worlds.device == "cuda":
             senses = empty_on_device(len(self), READING_TYPE) if out is None else out
-            self.sensor(senses, compass=compass)(0)
+            self.sensor(senses, compass=compass, own=own)(0)
             return senses
         senses = np.empty(len(self), READING_TYPE) if out is None else out
-        kernels_of(self.setting.task).sense_worlds(
+        kernels_of(self.setting.task, own).sense_worlds(
             self.setting.constants, self.worlds.arrays, self.idle, compass, senses
         )
         return senses
 
-    def sensor(self, out: Any, *, compass: bool = True) -> Callable[[Any], None]:
+    def sensor(
+        self, out: Any, *, compass: bool = True, own: tuple[Sensor, ...] = ()
+    ) -> Callable[[Any], None]:
         """Prepare `sense` on a GPU as something that can be launched often.
 
         Args:
             out: `[B]` int16, written by every launch.
             compass: whether to look for the nearest marker.
+            own: sensors of one's own.
 
         Returns:
             What launches it on a stream.
         """
         kernel, constants = (
-            cuda_kernels_of(self.setting).sense_worlds,
+            cuda_kernels_of(self.setting, own=own).sense_worlds,
             constants_on_device(self.setting),
         )
         worlds = as_launchable_group(self.worlds.arrays)

@@ -121,7 +121,7 @@ class ProgramMachine:
 
     @property
     def sensors(self) -> str | None:
-        """What its rules ask for, `perceptions only` or `with compass`; None: it has no rules."""
+        """What its rules ask for, `perceptions only` or `with ...`; None: it has no rules."""
         return self.transition.sensors if isinstance(self.transition, DecisionList) else None
 
     def _repr_svg_(self) -> str:
@@ -204,11 +204,11 @@ class ProgramMachine:
 
         Args:
             folder: the folder, or the machine.json in it.
-            allow: modules that the file may name as the home of its task or its transitions.
+            allow: modules that the file may name as the homes of its task, sensors and transitions.
 
         Raises:
             DataFileError: there is none, or it is damaged, from a newer version, or unfit.
-            UntrustedModuleError: its task, or its transition, is in a module that is not allowed.
+            UntrustedModuleError: one of these is in a module that is not allowed.
         """
         path = Path(folder)
         path = path.parent if path.name == MACHINE_FILE else path
@@ -243,7 +243,10 @@ class ProgramMachine:
         found = _find_kind(kind, allow)
         has_arrays = found is NetworkTransition or (path / WEIGHTS_FILE).exists()
         arrays = read_arrays(path / WEIGHTS_FILE, "machine")[0] if has_arrays else {}
-        transition = found.from_parts(parts, arrays)
+        if found is DecisionList:
+            transition: Transition = DecisionList.from_parts(parts, arrays, allow)
+        else:
+            transition = found.from_parts(parts, arrays)
         task, variant, options = values["task"], values["variant"], values["options"]
         size = None if values["size"] is None else tuple(map(int, values["size"]))
         names = None if values.get("names") is None else tuple(values["names"])

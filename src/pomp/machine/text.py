@@ -31,11 +31,11 @@ def parse_machine(text: str, file: str = "text", allow: Collection[str] = ()) ->
     Args:
         text: the whole file.
         file: what errors call it.
-        allow: modules that the text may name as the home of its task.
+        allow: modules that the text may name as the homes of its task and its sensors.
 
     Raises:
         MachineSyntaxError: the text is no machine; carries the place.
-        UntrustedModuleError: its task is in a module that is not allowed.
+        UntrustedModuleError: one of these is in a module that is not allowed.
     """
     return TextReader(text, file, allow).machine()
 
@@ -45,11 +45,11 @@ def read_machine(path: str | Path, allow: Collection[str] = ()) -> ProgramMachin
 
     Args:
         path: the file.
-        allow: modules that the file may name as the home of its task.
+        allow: modules that the file may name as the homes of its task and its sensors.
 
     Raises:
         MachineSyntaxError: the text is no machine; carries the place.
-        UntrustedModuleError: its task is in a module that is not allowed.
+        UntrustedModuleError: one of these is in a module that is not allowed.
         DataFileError: the file cannot be read.
     """
     try:
@@ -98,6 +98,7 @@ def print_machine(machine: ProgramMachine) -> str:
     targets: dict[int | None, str] = {None: STOP, **dict(enumerate(names))}
     lines = [*_comment_lines(machine, ""), f"machine {source_of(machine.task)}"]
     lines.append(f"sensors {rules.sensors}")
+    lines += [f"sensor {source}" for source in rules.known.sources()]
     if machine.variant is not None:
         lines.append(f"variant {machine.variant}")
     lines += [f"option {name} {value}" for name, value in machine.options.items()]

@@ -14,16 +14,18 @@ from pomp.core.errors import (
 )
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
+from pomp.karel.sensor_set import SHIPPED, SensorSet, find_sensor
+from pomp.karel.sensors import COMPASS, Sensor
 from pomp.machine.config import MAX_MODES, EpisodeConfig
 from pomp.machine.policy import NAME, RESERVED, STOP, ProgramMachine
-from pomp.machine.sensors import PERCEPTIONS_ONLY, WITH_COMPASS, check_condition
+from pomp.machine.sensors import AND, PERCEPTIONS_ONLY, WITH, check_condition
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.tasks.catalog import find_task
 from pomp.tasks.task import Task
 
 ARROW = "->"
 _EPISODE = {field.name: field.default for field in fields(EpisodeConfig)}
-_SETTINGS = ("sensors", "variant", "option", "size", *_EPISODE)
+_SETTINGS = ("sensors", "sensor", "variant", "option", "size", *_EPISODE)
 _SWITCH = {"off": False, "on": True}
 
 T = TypeVar("T")
@@ -69,6 +71,8 @@ class TextReader:
         self._task: Word | None = None
         self._settings: dict[str, Word] = {}
         self._options: dict[str, Word] = {}
+        self._own: list[tuple[Word, Sensor]] = []
+        self._known = SHIPPED
         self._start: list[RuleText] = []
         self.modes: list[ModeText] = []
         self._comments: dict[str, tuple[str, ...]] = {}
@@ -131,6 +135,10 @@ class TextReader:
             self._fail(words[0], f"'{name}' stands before the first mode")
         key = self._expect(words, 1, f"a value of '{name}'")
         known, place = self._settings, 1
+        if name == "sensor":
+            self._expect_end(words, 2)
+            self._own.append((key, self._check(key, find_sensor, key.text, self._allow)))
+            return
         if name == "option":
             name, known, place = key.text, self._options, 2
         elif name == "sensors" and len(words) > 2:
@@ -196,11 +204,18 @@ class TextReader:
             if not end:
                 self._fail(self._after(last), "expected a condition")
             condition = " ".join(word.text for word in words[:end])
-            self._check(words[0], check_condition, condition)
+            self._check(words[0], check_condition, condition, self._known_sensors())
             found.append(condition)
             if end == len(words):
                 return tuple(found)
             last, words = words[end], words[end + 1 :]
+
+    def _known_sensors(self) -> SensorSet:
+        """The sensors that rules may ask for, as far as the text was read."""
+        if len(self._own) > len(self._known.own):
+            own = tuple(sensor for _, sensor in self._own)
+            self._known = self._check(self._own[-1][0], SensorSet, own)
+        return self._known
 
     def _expect(self, words: list[Word], place: int, what: str) -> Word:
         if place >= len(words):
@@ -240,7 +255,9 @@ class TextReader:
         found = self._check(task, find_task, task.text, self._allow)
         variant, options, size = self._read_task_settings(task, found)
         rules = DecisionList(
-            self._resolve(self._start), tuple(self._resolve(mode.rules) for mode in self.modes)
+            self._resolve(self._start),
+            tuple(self._resolve(mode.rules) for mode in self.modes),
+            self._known_sensors().own,
         )
         self._check_sensors(rules)
         return ProgramMachine(
@@ -306,12 +323,17 @@ class TextReader:
         return tuple(found)
 
     def _check_sensors(self, rules: DecisionList) -> None:
-        word = self._settings.get("sensors")
-        if word and word.text not in (PERCEPTIONS_ONLY, WITH_COMPASS):
-            expected = f"'{PERCEPTIONS_ONLY}' or '{WITH_COMPASS}'"
+        if not (word := self._settings.get("sensors")):
+            return
+        known = (COMPASS, *(sensor.name for sensor in rules.own))
+        told = word.text.removeprefix(WITH).split(AND) if word.text != PERCEPTIONS_ONLY else []
+        if told and (not word.text.startswith(WITH) or not set(told) <= set(known)):
+            expected = f"'{PERCEPTIONS_ONLY}' or '{WITH}{AND.join(known)}'"
             self._fail(word, f"sensors are {expected}, got '{_short(word.text)}'")
-        if word and word.text == PERCEPTIONS_ONLY != rules.sensors:
-            self._fail(word, f"'{PERCEPTIONS_ONLY}' is not true: a rule asks where a marker is")
+        for name in rules.extras:
+            if name not in told:
+                asked = "where a marker is" if name == COMPASS else f"for '{name}'"
+                self._fail(word, f"'{_short(word.text)}' is not true: a rule asks {asked}")
 
     def _read_program(self, mode: ModeText) -> str:
         try:

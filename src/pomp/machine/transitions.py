@@ -4,8 +4,9 @@ Both turn worlds and last modes into choices; which of them a machine has makes 
 anything that runs it. A choice is a mode's number, or the number of modes: the end.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -13,10 +14,11 @@ from numpy.typing import NDArray
 
 from pomp.core.configs import from_json, to_json
 from pomp.core.errors import ConfigError, DataFileError
-from pomp.karel.sensors import READINGS, possible_readings
+from pomp.karel.sensor_set import SHIPPED, SensorSet, find_sensors
+from pomp.karel.sensors import COMPASS, Sensor
 from pomp.machine.config import NetworkConfig
 from pomp.machine.episodes import Episodes
-from pomp.machine.sensors import WITH_COMPASS, check_condition, holds, name_sensors
+from pomp.machine.sensors import check_condition, extras_of, holds, name_extras
 
 Choose = Callable[[NDArray[np.float64] | None], Any]
 """Turns random numbers from 0 to 1, `[B]` float64, into choices, `[B]` int64 on the worlds' device;
@@ -79,22 +81,27 @@ class Rule:
     to: int | None
     when: tuple[str, ...] = ()
 
-    def holds(self, readings: NDArray[np.integer]) -> NDArray[np.bool_]:
+    def holds(self, readings: NDArray[np.integer], known: SensorSet = SHIPPED) -> NDArray[np.bool_]:
         """Tell whether it fires.
 
         Args:
             readings: `[N]` integers, as `pomp.karel.sensors` packs them.
+            known: the sensors that its conditions name.
 
         Returns:
             `[N]` bool.
         """
         fires = np.ones(len(readings), np.bool_)
         for condition in self.when:
-            fires &= holds(condition, readings)
+            fires &= holds(condition, readings, known)
         return fires
 
-    def check(self, modes: int) -> None:
+    def check(self, modes: int, known: SensorSet = SHIPPED) -> None:
         """Refuse a target that is no mode, and conditions that are no sensors.
+
+        Args:
+            modes: how many there are.
+            known: the sensors that its conditions may name.
 
         Raises:
             DataFileError: says which mode.
@@ -103,7 +110,7 @@ class Rule:
         if self.to is not None and not 0 <= self.to < modes:
             raise DataFileError(f"a rule leads to mode {self.to}; there are modes 0 to {modes - 1}")
         for condition in self.when:
-            check_condition(condition)
+            check_condition(condition, known)
 
     def to_json(self) -> dict[str, Any]:
         """Return the rule as a file holds it."""
@@ -133,10 +140,12 @@ class DecisionList:
     Attributes:
         start: the rules before the first mode.
         after: the rules after each mode, one list per mode.
+        own: sensors of one's own that conditions may name.
     """
 
     start: tuple[Rule, ...]
     after: tuple[tuple[Rule, ...], ...]
+    own: tuple[Sensor, ...] = ()
     kind: ClassVar[str] = "decision list"
 
     def __post_init__(self) -> None:
@@ -146,13 +155,36 @@ class DecisionList:
             if not all(rule.when for rule in rules[:-1]):
                 raise DataFileError("behind a rule without conditions no other can fire")
             for rule in rules:
-                rule.check(len(self.after))
+                rule.check(len(self.after), self.known)
+
+    @cached_property
+    def known(self) -> SensorSet:
+        """The sensors that conditions may name."""
+        return find_sensors(self.own)
+
+    @property
+    def conditions(self) -> Iterator[str]:
+        """The conditions of all rules, one after the other."""
+        rules = (rule for rules in (self.start, *self.after) for rule in rules)
+        return (condition for rule in rules for condition in rule.when)
+
+    @cached_property
+    def extras(self) -> tuple[str, ...]:
+        """What the rules ask for beside perceptions and idleness: `compass`, names of own."""
+        return extras_of(self.conditions, self.known)
 
     @property
     def sensors(self) -> str:
-        """What the rules ask for: `perceptions only` or `with compass`."""
-        rules = (rule for rules in (self.start, *self.after) for rule in rules)
-        return name_sensors(condition for rule in rules for condition in rule.when)
+        """What the rules ask for, in words: `perceptions only`, `with compass`, ..."""
+        return name_extras(self.extras)
+
+    def trimmed(self) -> "DecisionList":
+        """Return the same rules without the sensors of one's own that no rule asks for.
+
+        The mirror image of one that is asked for stays.
+        """
+        asked = set(self.extras)
+        return replace(self, own=tuple(one for one in self.own if asked & {one.name, one.mirror}))
 
     def choices(self, readings: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return what the rules choose by what is sensed.
@@ -166,21 +198,23 @@ class DecisionList:
         table = np.empty((len(self.after) + 1, len(readings)), np.int64)
         for row, rules in zip(table, (self.start, *self.after), strict=True):
             for rule in reversed(rules):
-                row[rule.holds(readings)] = len(self.after) if rule.to is None else rule.to
+                row[rule.holds(readings, self.known)] = (
+                    len(self.after) if rule.to is None else rule.to
+                )
         return table
 
     def table(self) -> NDArray[np.int64]:
         """Return what the rules choose, for all that can be sensed.
 
         Returns:
-            `[K + 1, 160]` int64: a row for each last mode, the first for the start; a column for
-            each of `pomp.karel.sensors.possible_readings`.
+            `[K + 1, N]` int64: a row for each last mode, the first for the start; a column for
+            each of `SensorSet.possible_readings`: 160, doubled by each sensor of one's own.
         """
-        return self.choices(possible_readings())
+        return self.choices(self.known.possible_readings())
 
     def chooser(self, episodes: Episodes) -> Choose:
         """Return what chooses by the rules, on the worlds' device; random numbers are not used."""
-        table, compass = self.choices(np.arange(READINGS)), self.sensors == WITH_COMPASS
+        table, compass = self.choices(np.arange(self.known.readings)), COMPASS in self.extras
         if episodes.worlds.device == "cuda":
             import torch
 
@@ -188,17 +222,24 @@ class DecisionList:
             mode = torch.as_tensor(episodes.mode, device="cuda")
 
             def choose_there(draws: NDArray[np.float64] | None) -> Any:
-                senses = torch.as_tensor(episodes.sense(compass=compass), device="cuda")
+                sensed = episodes.sense(compass=compass, own=self.own)
+                senses = torch.as_tensor(sensed, device="cuda")
                 return on_device[(mode + 1).clamp(max=len(table) - 1), senses.long()]
 
             return choose_there
         return lambda draws: table[
-            np.minimum(episodes.mode + 1, len(table) - 1), episodes.sense(compass=compass)
+            np.minimum(episodes.mode + 1, len(table) - 1),
+            episodes.sense(compass=compass, own=self.own),
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the rules as a file holds them."""
+        """Return the rules as a file holds them.
+
+        Raises:
+            ConfigError: no module that can be imported holds one of its own sensors.
+        """
         return {
+            **({"sensors": self.known.sources()} if self.own else {}),
             "start": [rule.to_json() for rule in self.start],
             "after": [[rule.to_json() for rule in rules] for rules in self.after],
         }
@@ -208,13 +249,25 @@ class DecisionList:
         return {}
 
     @classmethod
-    def from_parts(cls, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "DecisionList":
-        """Read what `to_json` wrote; `arrays`, of any shapes `[...]`, are none of its own.
+    def from_parts(
+        cls,
+        values: dict[str, Any],
+        arrays: dict[str, NDArray[Any]],
+        allow: Collection[str] = (),
+    ) -> "DecisionList":
+        """Read what `to_json` wrote.
+
+        Args:
+            values: what it returned.
+            arrays: of any shapes `[...]`; rules have none.
+            allow: modules that the values may name as the homes of sensors.
 
         Raises:
             DataFileError: the rules are no decision list.
             UnknownNameError: a condition is no sensor.
+            UntrustedModuleError: a sensor is in a module that is not allowed.
         """
+        own = find_sensors([str(one) for one in values.get("sensors", ())], allow).own
 
         def read(rules: Sequence[dict[str, Any]]) -> tuple[Rule, ...]:
             return tuple(
@@ -222,7 +275,7 @@ class DecisionList:
                 for rule in rules
             )
 
-        return cls(read(values["start"]), tuple(read(rules) for rules in values["after"]))
+        return cls(read(values["start"]), tuple(read(rules) for rules in values["after"]), own)
 
 
 @dataclass(frozen=True)

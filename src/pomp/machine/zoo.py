@@ -37,13 +37,13 @@ def load_machine(name: str | Path, allow: Collection[str] = ()) -> ProgramMachin
 
     Args:
         name: what to load.
-        allow: modules that a file may name as the home of its task; none may unless they are
-            listed, so that opening a stranger's file runs no code.
+        allow: modules that a file may name as the homes of its task and its sensors; none may
+            unless they are listed, so that opening a stranger's file runs no code.
 
     Raises:
         UnknownNameError: no such machine in the zoo.
         DataFileError: no machine in the folder or file, or one that cannot be used.
-        UntrustedModuleError: the machine's task is in a module that is not allowed.
+        UntrustedModuleError: one of these is in a module that is not allowed.
     """
     name = str(name)
     named = {task.name.lower(): task.name for task in TASKS}

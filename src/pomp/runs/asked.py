@@ -1,14 +1,21 @@
 """What a run is asked for: tasks and seeds, in any of the ways a caller may give them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from pomp.core.compiling import reason_of
 from pomp.core.errors import ConfigError
 from pomp.engine.starts import draw_starts
+from pomp.karel.sensor_set import find_sensors
+from pomp.karel.sensors import Sensor
 from pomp.tasks.catalog import find_task, is_shipped
 from pomp.tasks.task import Setting, Task
 
 TaskLike = str | Task | Setting
 """A task: its name, `module:NAME`, the task itself, or the task with everything decided."""
+
+OWN_SENSORS = "own_sensors"
+"""The setting of a search for machines that has sensors of one's own."""
 
 Seeds = int | Iterable[int]
 """One seed or several."""
@@ -37,6 +44,19 @@ def read_settings(tasks: TaskLike | Sequence[TaskLike]) -> list[Setting]:
     return chosen
 
 
+def with_sources(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changes of a search's settings in which `own_sensors` are known by `module:NAME`.
+
+    The sensors are tried, so that what they lack is told before any work begins.
+
+    Raises:
+        ConfigError: one cannot be found, does not fit, or is at the top of no module.
+    """
+    given = changes.get(OWN_SENSORS, ())
+    listed = [given] if isinstance(given, str | Sensor) else list(given)
+    return {**changes, OWN_SENSORS: tuple(find_sensors(listed).sources())}
+
+
 def read_seeds(seeds: Seeds) -> list[int]:
     """Return the seeds that were asked for.
 
@@ -59,5 +79,5 @@ def _try_out(setting: Setting) -> None:
     try:
         draw_starts(setting, 1, 0)
     except NumbaError as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise ConfigError(f"task {setting.task.name} cannot be compiled: {lines[0]}") from error
+        why = reason_of(error)
+        raise ConfigError(f"task {setting.task.name} cannot be compiled: {why}") from error

@@ -20,11 +20,12 @@ from pomp.core.configs import changed, to_json
 from pomp.core.cuda import check_device
 from pomp.core.errors import ConfigError
 from pomp.evolution.config import BUDGETS, EvolveConfig
+from pomp.evolution.genome import sensors_of
 from pomp.evolution.search import Evolution, is_robust
 from pomp.evolution.texts import to_program_machine
 from pomp.machine.evaluation import evaluate
 from pomp.machine.policy import ProgramMachine
-from pomp.runs.asked import Seeds, TaskLike, read_seeds, read_settings
+from pomp.runs.asked import Seeds, TaskLike, read_seeds, read_settings, with_sources
 from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder, describe_task, name_of
 from pomp.runs.results import (
     EVALUATION_FILE,
@@ -32,6 +33,7 @@ from pomp.runs.results import (
     SUMMARY_FILE,
     LearnedMachine,
     LearningResult,
+    modules_of,
     read_learned,
     sum_up,
     write_learned,
@@ -104,7 +106,8 @@ def evolve(
         minutes: time for each task and seed.
         rounds: end each search after so many rounds instead, so that the result depends on the
             seed alone.
-        settings: settings to change, as `{"modes": 4, "tokens": 60}`.
+        settings: settings to change, as `{"modes": 4, "tokens": 60}`; `own_sensors` has sensors of
+            one's own, or their `module:NAME`, that rules may ask for as well.
         device: where machines are played: cpu or cuda.
         out: the run's folder; None: the run is in memory.
         resume: go on with the run in the folder.
@@ -119,7 +122,7 @@ def evolve(
     plan = EvolvePlan(
         tuple(read_settings(tasks)),
         tuple(read_seeds(seeds)),
-        changed(EvolveConfig(), {"sensors": sensors, **(settings or {})}),
+        changed(EvolveConfig(), with_sources({"sensors": sensors, **(settings or {})})),
         minutes,
         rounds or 0,
         check_device(device),
@@ -149,7 +152,9 @@ class EvolveRun:
         for setting, seed in self._pairs():
             place = folder.within(*name_of(setting, seed))
             if place.has(EVALUATION_FILE):
-                self.learned[setting.task.name, seed] = read_learned(setting, seed, place)
+                self.learned[setting.task.name, seed] = read_learned(
+                    setting, seed, place, modules_of(plan.config.own_sensors)
+                )
 
     def _pairs(self) -> list[tuple[Setting, int]]:
         return [(setting, seed) for setting in self._plan.settings for seed in self._plan.seeds]
@@ -268,7 +273,8 @@ class EvolveSeed:
     def finish(self) -> None:
         """Choose, simplify and evaluate the machine; write everything."""
         chosen, validation = self.evolution.choose()
-        machine = to_program_machine(self.setting, chosen)
+        known = sensors_of(self.plan.config)
+        machine = to_program_machine(self.setting, chosen, known=known)
         end = np.inf if self.plan.rounds else 60 * SIMPLIFYING * self.plan.minutes
         machine = simplify(machine, seed=self.seed, stop=lambda: self._spent > end).machine
         found = evaluate(machine, seed=EVALUATION_SEED)

@@ -9,7 +9,7 @@ from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import SUFFIX, read_machine
 from pomp.runs.folder import name_of
 from pomp.runs.reports import modes_of_results
-from pomp.runs.results import modules_of
+from pomp.runs.results import task_modules
 from pomp.runs.searches import MODES_FILE, read_modes
 from pomp.tasks.task import Setting
 
@@ -20,8 +20,16 @@ Modes = dict[Key, tuple[str, ...]]
 Machines = dict[Key, ProgramMachine]
 
 
-def read_machines(path: Path, settings: Sequence[Setting], seeds: Sequence[int]) -> Machines:
+def read_machines(
+    path: Path, settings: Sequence[Setting], seeds: Sequence[int], allow: tuple[str, ...] = ()
+) -> Machines:
     """Read the machines in an evolution's folder, for every task and seed.
+
+    Args:
+        path: the folder.
+        settings: the tasks.
+        seeds: the seeds.
+        allow: modules, beside those of the tasks, that the files may name.
 
     Returns:
         The machines; none if the path holds none at all.
@@ -38,7 +46,8 @@ def read_machines(path: Path, settings: Sequence[Setting], seeds: Sequence[int])
     }
     if not any(file.is_file() for file in files.values()):
         return {}
-    machines = {key: read_machine(file, modules_of(settings)) for key, file in files.items()}
+    allowed = (*task_modules(settings), *allow)
+    machines = {key: read_machine(file, allowed) for key, file in files.items()}
     for (task, _), machine in machines.items():
         if machine.task.name != task:
             other = machine.task.name

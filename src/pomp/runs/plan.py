@@ -18,9 +18,11 @@ from pomp.modes.config import SearchConfig
 from pomp.modes.jobs import Job
 from pomp.modes.methods import METHODS, SEVERAL, configure, find_method
 from pomp.modes.proposers import Method
+from pomp.runs.asked import OWN_SENSORS, with_sources
 from pomp.runs.evolutions import EvolvePlan
 from pomp.runs.folder import describe_task
 from pomp.runs.given import Machines, Modes, read_given, read_machines, same_for_all
+from pomp.runs.results import modules_of
 from pomp.tasks.task import Setting
 
 SEARCH, ROUNDS, RATES = "search.", "rounds", "learning_rates"
@@ -49,6 +51,7 @@ class TrainPlan:
         own: what learns them, if that is not the package's PPO.
         modes: modes by (task, seed), if they were found before.
         machines: whole machines by (task, seed) whose modes these are, if they are.
+        own_sensors: sensors of one's own that rules of whole machines may ask for, `module:NAME`.
     """
 
     settings: tuple[Setting, ...]
@@ -62,6 +65,7 @@ class TrainPlan:
     own: OwnLearning | None = None
     modes: Modes = field(default_factory=dict)
     machines: Machines = field(default_factory=dict)
+    own_sensors: tuple[str, ...] = ()
 
     @property
     def has_machines(self) -> bool:
@@ -114,13 +118,16 @@ def make_plan(
             other; None: the preset's.
         modes: where modes or machines are that were found before, or the modes themselves.
         changes: settings to change: `ppo.entropy`, `network.hidden`, ..., `search.mode.runs`, and
-            `learning_rates`, a sequence of numbers that are tried.
+            `learning_rates`, a sequence of numbers that are tried; `search.own_sensors` also
+            allows the modules of these sensors to the machines that are given.
 
     Raises:
         UnknownNameError: no such preset, method or field.
         ConfigError: a value that does not fit.
     """
     own, of_search, rates = _sort_changes(changes)
+    of_search = with_sources(of_search)
+    own_sensors = of_search.pop(OWN_SENSORS)
     method, learns = _find_own(method)
     baseline = BASELINES.get(method) if isinstance(method, str) else None
     if has_modes := baseline or (learns if learns and learns.modes else None):
@@ -139,6 +146,7 @@ def make_plan(
         "learning": learning,
         "learning_rates": rates or (learning.ppo.learning_rate,),
         "own": by_own,
+        "own_sensors": own_sensors,
     }
     name = method or (TEXT_MODES if preset == "best" else "pomp")
     _check_searcher(name)
@@ -147,8 +155,10 @@ def make_plan(
             raise ConfigError("the modes are given: there is no search whose settings could change")
         return _plan_given(base, modes)
     if name in (TEXT, TEXT_MODES):
-        evolution = _plan_evolution(settings, seeds, of_search)
+        evolution = _plan_evolution(settings, seeds, {OWN_SENSORS: own_sensors, **of_search})
         return TrainPlan(**base, evolution=evolution, has_network=name != TEXT)
+    if own_sensors:
+        raise ConfigError(f"{name} finds no rules that could ask for sensors (try {TEXT})")
     searches = tuple(configure(name, preset, one, of_search) for one in settings)
     return TrainPlan(**base, searches=searches)
 
@@ -212,7 +222,7 @@ def _plan_given(base: dict[str, Any], modes: str | Path | Sequence[str]) -> Trai
     settings, seeds = base["settings"], base["seeds"]
     machines: Machines = {}
     if isinstance(modes, str | Path):
-        machines = read_machines(Path(modes), settings, seeds)
+        machines = read_machines(Path(modes), settings, seeds, modules_of(base["own_sensors"]))
         given = {key: modes_of(machine) for key, machine in machines.items()}
         given = given or read_given(Path(modes), settings, seeds)
     else:
@@ -221,6 +231,8 @@ def _plan_given(base: dict[str, Any], modes: str | Path | Sequence[str]) -> Trai
         missing = [seed for seed in seeds if (setting.task.name, seed) not in given]
         if missing:
             raise ConfigError(f"there are no modes of {setting.task.name} with seed {missing[0]}")
+    if base["own_sensors"] and not machines:
+        raise ConfigError("programs as modes have no rules that could ask for sensors")
     return TrainPlan(**base, modes=given, machines=machines)
 
 

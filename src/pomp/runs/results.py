@@ -39,12 +39,14 @@ class LearnedMachine:
         seed: of the run.
         row: what it is worth, as in `evaluation.json`: mean, std, interval, validation, ...
         folder: where its files are; without a path if the run was in memory.
+        allow: modules, beside its task's, that its files may name.
     """
 
     setting: Setting
     seed: int
     row: dict[str, Any]
     folder: RunFolder
+    allow: tuple[str, ...] = ()
     _kept: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -61,7 +63,8 @@ class LearnedMachine:
         assert self.folder.path is not None
         place = self.folder.path / MACHINE_FOLDER
         file = self.folder.path / f"{self.setting.task.name}{SUFFIX}"
-        return load_machine(place if place.is_dir() else file, modules_of([self.setting]))
+        allow = (*task_modules([self.setting]), *self.allow)
+        return load_machine(place if place.is_dir() else file, allow)
 
     @cached_property
     def text(self) -> str:
@@ -168,15 +171,24 @@ def write_learned(
         starts = draw_starts(found.setting, len(found.returns), EVALUATION_SEED)
         save_animation(frames_of(machine, found, starts), folder.path / "episode.gif")
         folder.write_text(EVALUATION_FILE, json.dumps(told, indent=1) + "\n")
-    return LearnedMachine(setting, seed, row, folder, kept)
+    return LearnedMachine(setting, seed, row, folder, _kept=kept)
 
 
-def read_learned(setting: Setting, seed: int, folder: RunFolder) -> LearnedMachine:
-    """Read what `write_learned` wrote."""
+def read_learned(
+    setting: Setting, seed: int, folder: RunFolder, allow: tuple[str, ...] = ()
+) -> LearnedMachine:
+    """Read what `write_learned` wrote.
+
+    Args:
+        setting: the task.
+        seed: of the run.
+        folder: where it was written.
+        allow: modules, beside the task's, that its files may name.
+    """
     assert folder.path is not None
     told = json.loads((folder.path / EVALUATION_FILE).read_text())
     row = {name: value for name, value in told.items() if name != "returns"}
-    return LearnedMachine(setting, seed, row, folder)
+    return LearnedMachine(setting, seed, row, folder, allow)
 
 
 def sum_up(learned: Sequence[LearnedMachine]) -> dict[str, Any]:
@@ -199,10 +211,14 @@ def sum_up(learned: Sequence[LearnedMachine]) -> dict[str, Any]:
     }
 
 
-def modules_of(settings: Sequence[Setting]) -> list[str]:
+def task_modules(settings: Sequence[Setting]) -> tuple[str, ...]:
     """Return the modules of the tasks that do not come with the package.
 
     A run was given these by its caller, so the files in its own folder may name them.
     """
-    sources = [source_of(one.task) for one in settings if not is_shipped(one.task)]
-    return [source.partition(":")[0] for source in sources]
+    return modules_of([source_of(one.task) for one in settings if not is_shipped(one.task)])
+
+
+def modules_of(sources: Sequence[str]) -> tuple[str, ...]:
+    """Return the modules of several `module:NAME`."""
+    return tuple(source.partition(":")[0] for source in sources)

@@ -29,6 +29,7 @@ from pomp.runs.results import (
     SUMMARY_FILE,
     LearnedMachine,
     LearningResult,
+    modules_of,
     read_learned,
     sum_up,
     write_learned,
@@ -67,7 +68,8 @@ def train(
         modes: modes found before: a folder or a file of a search or an evolution, or programs.
         seeds: one seed or several; a machine is learned for every task with each.
         settings: settings to change, as `{"ppo.entropy": 0.1, "search.mode.runs": 5}`;
-            `learning_rates` has those that are tried.
+            `learning_rates` has those that are tried, `search.own_sensors` sensors of one's own
+            that the rules of machines may ask for.
         device: cpu or cuda.
         out: the training's folder; None: the training is in memory.
         resume: go on with the training in the folder.
@@ -109,7 +111,9 @@ class TrainRun:
         for setting, seed in plan.pairs:
             place = self._folder_of(setting, seed)
             if place.has(EVALUATION_FILE):
-                self.learned[setting.task.name, seed] = read_learned(setting, seed, place)
+                self.learned[setting.task.name, seed] = read_learned(
+                    setting, seed, place, modules_of(plan.own_sensors)
+                )
 
     def describe(self) -> dict[str, Any]:
         """Return the config that a resumed training must have, too."""

@@ -20,10 +20,10 @@ from math import lcm
 from types import MappingProxyType
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.compiling import check_compiled
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.karel.dynamics import FIRST_SLOT, SUM
 from pomp.karel.world import Map, WorldBatch
@@ -31,7 +31,6 @@ from pomp.karel.world import Map, WorldBatch
 MAX_STARTS = 100_000
 """A task with more starts than this is not enumerated."""
 
-_CONFIG: Any = numba.config
 _COMPILED = {
     "draw_start": ("cells", "constants", "memory", "stream"),
     "begin": ("cells", "constants", "pose", "memory"),
@@ -221,14 +220,7 @@ class Task:
         if not isinstance(self.name, str) or not re.fullmatch("[A-Za-z][A-Za-z0-9]*", self.name):
             raise ConfigError(f"a task's name has letters and digits alone, got {self.name!r}")
         for what, arguments in _COMPILED.items():
-            function = getattr(self, what)
-            plain = getattr(function, "py_func", function if _CONFIG.DISABLE_JIT else None)
-            if plain is None:
-                raise ConfigError(f"{what} of task {self.name} is not compiled: put @scalar on it")
-            if plain.__code__.co_argcount != len(arguments):
-                expected = f"{what}({', '.join(arguments)})"
-                got = ", ".join(plain.__code__.co_varnames[: plain.__code__.co_argcount])
-                raise ConfigError(f"task {self.name} needs {expected}, got {what}({got})")
+            check_compiled(f"task {self.name}", what, getattr(self, what), arguments)
         if not self.variants or not isinstance(self.ceiling, int | float):
             raise ConfigError(f"task {self.name} needs a variant and a ceiling")
 
