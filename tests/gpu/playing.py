@@ -7,6 +7,7 @@ of its own, in which nothing is compiled.
 import pickle
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from pomp.evolution.config import EvolveConfig
 from pomp.evolution.genome import askable, first_machines, mutate_rules
 from pomp.evolution.play import play_machines
 from pomp.karel.observation import observe
+from pomp.karel.sensor_set import find_sensors
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.episodes import Episodes
 from pomp.tasks.catalog import TASKS
@@ -47,7 +49,9 @@ def play(task, device, *, programs, starts, steps):
     found |= launch_units(setting, code, worlds)
     found |= run_modes(setting, device, starts, steps)
     if task.name in ("Snake", "UpNDown", "InfHarvester"):  # for each it is compiled anew
-        found |= run_machines(setting, worlds)
+        found |= run_machines(setting, worlds, EvolveConfig(sensors="compass", patience=12))
+    if task.name == "UpNDown":
+        found |= {f"own {name}": array for name, array in use_sensors(setting, worlds).items()}
     for step in range(steps):
         actions = draw.integers(0, 5, starts)
         rewards = act_on(setting, worlds, to_device(actions) if device == "cuda" else actions)
@@ -58,12 +62,24 @@ def play(task, device, *, programs, starts, steps):
     return {name: np.ascontiguousarray(array).tobytes() for name, array in found.items()}
 
 
-def run_machines(setting, worlds):
+def use_sensors(setting, worlds):
+    """What sensors of one's own say of worlds, and machines whose rules ask for them."""
+    sys.path.append(EXAMPLES)
+    try:
+        own = find_sensors(SIGHT).own
+    finally:
+        sys.path.remove(EXAMPLES)
+    config = EvolveConfig(patience=12, own_sensors=SIGHT)
+    episodes = Episodes(setting, [[IDLER]], worlds.copy(), EpisodeConfig(), restarts=False)
+    senses = np.array(to_host(episodes.sense(own=own)))
+    return {"senses": senses, **run_machines(setting, worlds, config)}
+
+
+def run_machines(setting, worlds, config):
     """Machines with rules that were changed at random, given up soon."""
     programs = sample_programs(6, 5)
     machines = first_machines(programs[:3]).grown(programs[3:])
     streams, everyone = np.arange(3, dtype=np.uint64), np.ones(3, np.bool_)
-    config = EvolveConfig(sensors="compass", patience=12)
     for _ in range(12):
         mutate_rules(everyone, askable(config), streams, *machines.arrays[1:])
     found = play_machines(setting, machines, worlds, config)
@@ -106,6 +122,8 @@ def run_modes(setting, device, starts, steps):
 
 
 IDLER = "DEF run m( IF c( markersPresent c) i( IF c( noMarkersPresent c) i( move i) i) m)"
+EXAMPLES = str(Path(__file__).parents[2] / "examples")
+SIGHT = ("sight:AHEAD", "sight:LEFT", "sight:RIGHT")
 SMALL = {"programs": 4, "starts": 2, "steps": 5}
 
 if __name__ == "__main__":

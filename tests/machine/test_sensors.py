@@ -160,7 +160,7 @@ def test_the_documentation_lists_the_sensors_of_the_table():
 
 
 def test_mirror_images_of_sensors_are_each_others():
-    images = SHIPPED.mirror_literals()
+    images = SHIPPED.mirror_literals
     assert (images[images[:-1]] == np.arange(2 * len(SENSORS))).all()
     assert images[-1] == -1
     for sensor in SENSORS:

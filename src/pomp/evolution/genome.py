@@ -173,7 +173,7 @@ def mirror(machines: Machines, chosen: NDArray[np.bool_], known: SensorSet) -> N
     """
     programs, literals = machines.programs[chosen, -1], machines.literals[chosen, -1]
     machines.programs[chosen, -1] = _OTHER_TOKENS[programs]
-    machines.literals[chosen, -1] = known.mirror_literals()[literals]
+    machines.literals[chosen, -1] = known.mirror_literals[literals]
 
 
 _IMAGES = {"turnLeft": "turnRight", "turnRight": "turnLeft"}
@@ -197,7 +197,7 @@ def reflect(machines: Machines, known: SensorSet) -> None:
     half = modes // 2
     other = np.array([*range(half, modes), *range(half), modes, -1], np.int8)
     machines.programs[:, half:] = _OTHER_TOKENS[machines.programs[:, :half]]
-    machines.literals[:, half:] = known.mirror_literals()[machines.literals[:, :half]]
+    machines.literals[:, half:] = known.mirror_literals[machines.literals[:, :half]]
     machines.targets[:, half:] = other[machines.targets[:, :half]]
     machines.defaults[:, half:] = other[machines.defaults[:, :half]]
 

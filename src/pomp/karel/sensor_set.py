@@ -112,8 +112,9 @@ class SensorSet:
                 return 2 * number + (negated != (name == sensor.contrary))
         raise KeyError(name)
 
+    @cached_property
     def mirror_literals(self) -> NDArray[np.int8]:
-        """Return each literal's mirror image, `[2 * sensors + 1]` int8; the last: -1 is its own."""
+        """Each literal's mirror image, `[2 * sensors + 1]` int8; the last: -1 is its own."""
         number_of = {sensor.name: number for number, sensor in enumerate(self.rows)}
         images = [number_of[sensor.mirror or sensor.name] for sensor in self.rows]
         return np.array([*(2 * image + sign for image in images for sign in (0, 1)), -1], np.int8)
