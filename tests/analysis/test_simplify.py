@@ -22,6 +22,7 @@ from pomp.machine.policy import ProgramMachine
 from pomp.machine.sensors import SENSOR_NAMES
 from pomp.machine.text import parse_machine, print_machine, read_machine, unreachable_modes
 from pomp.machine.transitions import DecisionList, Rule
+from seeing import SIGHT
 
 ROOT = Path(__file__).parents[2]
 FARMER = ROOT / "examples" / "machines" / "farmer.machine"
@@ -111,6 +112,25 @@ def with_rules(rules):
         "mode b: DEF run m( turnLeft m)\n  else -> a\n\n"
         "mode c: DEF run m( turnRight m)\n  else -> b\n"
     )
+
+
+def test_own_sensors_may_hold_in_any_combination():
+    rules = {
+        "a": (Rule(1, ("marker in sight",)), Rule(2, ("not marker in sight",)), Rule(None)),
+        "b": (Rule(0, ("marker in sight left", "marker in sight right")), Rule(None)),
+        "c": (Rule(0, ("marker in sight", "idle")), Rule(1, ("marker in sight",)), Rule(None)),
+    }
+    programs = tuple(f"DEF run m( {action} m)" for action in ("move", "turnLeft", "turnRight"))
+    machine = ProgramMachine(
+        "StairClimber",
+        programs,
+        DecisionList((Rule(0),), tuple(rules.values()), SIGHT),
+        names=tuple(rules),
+    )
+    steps = reduce(Parts.of(machine))
+    left = steps[-1].parts.into(machine).transition
+    assert left.after == ((Rule(1, ("marker in sight",)), Rule(2)), rules["b"], rules["c"])
+    assert left.own == SIGHT
 
 
 def test_a_cluttered_machine_becomes_the_expected_text():

@@ -12,9 +12,17 @@ import pytest
 import pomp
 from pomp.cli.main import main
 from pomp.core import ConfigError, MachineSyntaxError, UntrustedModuleError
-from pomp.karel.sensor_set import find_sensor
-from pomp.machine import DecisionList, Rule, parse_machine, print_machine
+from pomp.karel.sensor_set import find_sensor, find_sensors
+from pomp.machine import (
+    DecisionList,
+    EpisodeConfig,
+    Episodes,
+    Rule,
+    parse_machine,
+    print_machine,
+)
 from pomp.play.story import Watching
+from pomp.tasks import RANDOM_WORLD
 from processes import run_pomp, run_until
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sight.py"
@@ -210,6 +218,19 @@ def test_sensors_are_passed_as_objects(here):
     assert not (here / "machine" / "machine.json").exists()
     with pytest.raises(ConfigError, match="name it too"):
         pomp.evolve("StairClimber", settings={"own_sensors": [other]}, rounds=1)
+
+
+def test_the_sensor_of_the_documentation_works(here, monkeypatch):
+    text = (EXAMPLE.parents[1] / "docs" / "EXTENDING.md").read_text().partition("## A sensor")[2]
+    code = text.partition("```py\n")[2].partition("```")[0]
+    (here / "documented.py").write_text(code)
+    monkeypatch.delitem(sys.modules, "documented", raising=False)
+    own = find_sensors(["documented:MARKER_NEXT"]).own
+    setting = RANDOM_WORLD.configure(size=(4, 5))
+    map_of = "#####\n#>{}.#\n#...#\n#####"
+    worlds = pomp.begin(setting, [pomp.Map.from_text(map_of.format(cell)) for cell in ".1"])
+    episodes = Episodes(setting, [[CLIMB]], worlds, EpisodeConfig(), restarts=False)
+    assert (episodes.sense(own=own) >> 10).tolist() == [0, 1]
 
 
 def test_searches_in_processes_find_them_and_go_on_to_the_same_bytes(here):

@@ -14,9 +14,11 @@ from pomp.evolution.genome import (
 )
 from pomp.evolution.play import Parents, play_machines
 from pomp.evolution.texts import to_program_machine
+from pomp.karel.sensor_set import SensorSet
 from pomp.machine.evaluation import play
 from pomp.machine.text import parse_machine, print_machine
 from pomp.tasks.catalog import find_task
+from seeing import NAMES, SIGHT
 
 
 @pytest.mark.parametrize("name", ["UpNDown", "Farmer", "InfHarvester"])
@@ -37,6 +39,26 @@ def test_machines_earn_what_their_texts_earn(name: str) -> None:
     assert (found.programs[ended] == np.array(ran)[ended]).all()
     assert (found.actions == [one.actions.sum() for one in told]).all()
     assert np.ptp(found.scores) > 0  # else the comparison would say little
+
+
+def test_rules_that_ask_for_own_sensors_earn_what_their_texts_earn() -> None:
+    setting, config = find_task("UpNDown").configure(), replace(PLAIN, own_sensors=NAMES)
+    machines, worlds = random_machines(24, 3, seed=3, config=config), draw_starts(setting, 5, 1)
+    assert (machines.literals >= 2 * 10).any()
+    found = play_machines(setting, machines, worlds, config, budgets=(220,))
+    told = [
+        play(
+            to_program_machine(setting, machines, row, SensorSet(SIGHT)),
+            *(setting, worlds.copy(), None),
+        )
+        for row in range(len(machines))
+    ]
+    np.testing.assert_allclose(found.scores, [one.returns.mean() for one in told], atol=1e-12)
+    blind = machines.copy()
+    blind.literals[machines.literals >= 2 * 10] = 2 * 9  # idle instead
+    assert (
+        play_machines(setting, blind, worlds, PLAIN, budgets=(220,)).scores != found.scores
+    ).any()
 
 
 def test_a_lucky_episode_counts_in_full() -> None:

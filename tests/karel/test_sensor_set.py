@@ -1,8 +1,5 @@
 """Sets of sensors: one's own beside those of the package."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -15,13 +12,8 @@ from pomp.karel.sensor_set import MOST_OWN, SHIPPED
 from pomp.karel.sensors import SENSORS
 from pomp.machine import DecisionList, EpisodeConfig, Episodes, Rule
 from pomp.tasks import RANDOM_WORLD
+from seeing import NAMES, SIGHT
 
-sys.path.append(str(Path(__file__).parents[2] / "examples"))
-import sight
-
-sys.path.pop()
-
-SIGHT = (sight.AHEAD, sight.LEFT, sight.RIGHT)
 COUNT, WALL = 15, 16
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))  # north, east, south, west
 
@@ -34,6 +26,11 @@ def is_north(cells, constants, pose):
 @scalar
 def facing(cells, constants, pose):
     return pose & 3
+
+
+@scalar
+def with_turn(cells, constants, pose, turn):
+    return False
 
 
 @scalar
@@ -80,11 +77,11 @@ def test_rules_ask_for_them_by_name():
     assert len(set(chosen.known.possible_readings().tolist())) == 160 * 8
     assert chosen.trimmed() == chosen  # right is the mirror image of left
     ahead = DecisionList((Rule(0, ("marker in sight",)), Rule(None)), (rules[1:],), SIGHT)
-    assert ahead.trimmed().own == (sight.AHEAD,)
+    assert ahead.trimmed().own == SIGHT[:1]
 
 
 def test_mutations_draw_all_sensors_and_without_own_what_they_drew():
-    own = EvolveConfig(own_sensors=("sight:AHEAD", "sight:LEFT", "sight:RIGHT"))
+    own = EvolveConfig(own_sensors=NAMES)
     assert askable(EvolveConfig()).tolist() == [0, 1, 2, 3, 9]
     assert askable(EvolveConfig(sensors="compass")).tolist() == list(range(10))
     assert askable(own).tolist() == [0, 1, 2, 3, 9, 10, 11, 12]
@@ -120,7 +117,7 @@ def test_the_packages_sensors_keep_their_numbers():
         ([sensor("compass")], "the sensor name 'compass' is taken"),
         ([sensor(), sensor()], "the sensor name 'north' is taken"),
         ([sensor(contrary="idle")], "the sensor name 'idle' is taken"),
-        ([sight.LEFT], "'marker in sight right', which is not among the sensors; name it too"),
+        ([SIGHT[1]], "'marker in sight right', which is not among the sensors; name it too"),
         ([sensor(mirror="leftIsClear")], "'leftIsClear', which is not among the sensors"),
         ([sensor("a", mirror="b"), sensor("b")], "is 'b', but not the other way round"),
         ([sensor(read=facing)], "read of sensor 'north' must return a bool, got int64"),
@@ -148,7 +145,7 @@ def test_sensors_that_do_not_go_together_are_refused(own, says):
         ({"contrary": "#"}, "a sensor's name is words"),
         ({"read": None}, "sensor 'north' needs read(cells, constants, pose), got none"),
         ({"read": lambda cells, constants, pose: True}, "is not compiled: put @scalar on it"),
-        ({"read": sight.sees_marker}, "got read(cells, constants, pose, turn)"),
+        ({"read": with_turn}, "got read(cells, constants, pose, turn)"),
     ],
 )
 def test_what_a_sensor_lacks_is_told(changes, says):

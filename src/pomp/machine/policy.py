@@ -17,6 +17,7 @@ from pomp.core.streams import Purpose, draw_units, open_streams
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
 from pomp.engine.lanes import BY_CHOICE
+from pomp.karel.sensor_set import find_sensors
 from pomp.karel.world import WorldBatch
 from pomp.machine.config import MAX_MODES, EpisodeConfig
 from pomp.machine.episodes import Episodes
@@ -204,7 +205,8 @@ class ProgramMachine:
 
         Args:
             folder: the folder, or the machine.json in it.
-            allow: modules that the file may name as the homes of its task, sensors and transitions.
+            allow: modules that the file may name as the homes of its task, its transitions and
+                their sensors.
 
         Raises:
             DataFileError: there is none, or it is damaged, from a newer version, or unfit.
@@ -241,12 +243,11 @@ class ProgramMachine:
         parts = dict(values["transition"])
         kind = parts.pop("kind")
         found = _find_kind(kind, allow)
+        if found is DecisionList:
+            parts["sensors"] = find_sensors(parts.get("sensors", ()), allow).own
         has_arrays = found is NetworkTransition or (path / WEIGHTS_FILE).exists()
         arrays = read_arrays(path / WEIGHTS_FILE, "machine")[0] if has_arrays else {}
-        if found is DecisionList:
-            transition: Transition = DecisionList.from_parts(parts, arrays, allow)
-        else:
-            transition = found.from_parts(parts, arrays)
+        transition = found.from_parts(parts, arrays)
         task, variant, options = values["task"], values["variant"], values["options"]
         size = None if values["size"] is None else tuple(map(int, values["size"]))
         names = None if values.get("names") is None else tuple(values["names"])

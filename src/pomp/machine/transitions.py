@@ -4,7 +4,7 @@ Both turn worlds and last modes into choices; which of them a machine has makes 
 anything that runs it. A choice is a mode's number, or the number of modes: the end.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
@@ -249,25 +249,19 @@ class DecisionList:
         return {}
 
     @classmethod
-    def from_parts(
-        cls,
-        values: dict[str, Any],
-        arrays: dict[str, NDArray[Any]],
-        allow: Collection[str] = (),
-    ) -> "DecisionList":
+    def from_parts(cls, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "DecisionList":
         """Read what `to_json` wrote.
 
         Args:
-            values: what it returned.
-            arrays: of any shapes `[...]`; rules have none.
-            allow: modules that the values may name as the homes of sensors.
+            values: what it returned, with `sensors` themselves instead of their names.
+            arrays: of any shapes `[...]`; none of its own.
 
         Raises:
             DataFileError: the rules are no decision list.
             UnknownNameError: a condition is no sensor.
-            UntrustedModuleError: a sensor is in a module that is not allowed.
+            UntrustedModuleError: a sensor is only named.
         """
-        own = find_sensors([str(one) for one in values.get("sensors", ())], allow).own
+        own = find_sensors(values.get("sensors", ()), allow=()).own
 
         def read(rules: Sequence[dict[str, Any]]) -> tuple[Rule, ...]:
             return tuple(
