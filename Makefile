@@ -14,11 +14,18 @@ help:  ## list the targets
 install: $(STAMP)  ## make .venv with pomp and its development tools
 
 $(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@echo "Making a virtual environment in $(VENV) with $$($(PYTHON) --version)."
+	@$(PYTHON) -m venv $(VENV)
+	@echo "Installing pomp, what it needs and its tools: 0.4 GB to download, minutes;"
+	@echo "where pip chooses a torch with CUDA libraries, several GB."
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+	@echo "Installed: the command is $(BIN)/pomp."
 
-demo: install  ## learn a machine for Up-N-Down and show it (minutes); again: go on, or show it
+demo: install  ## show a machine, then learn one for Up-N-Down (minutes); again: go on, or show it
+	@echo "A machine that comes with pomp, and one of its episodes (not compiled: at once):"
+	@NUMBA_DISABLE_JIT=1 PYTHONWARNINGS=ignore $(BIN)/pomp play UpNDown/text --print
+	@echo "Now pomp searches one of its own, in 20 rounds; the files will be in demo/UpNDown:"
 	@mkdir -p demo
 	$(BIN)/pomp train UpNDown --out demo/UpNDown $$(test -d demo/UpNDown && echo --resume)
 

@@ -3,7 +3,7 @@
 import pytest
 from stories import acting, machine, plain, random_network, watching
 
-from pomp.cli.play import draw_screen
+from pomp.cli.frames import draw_screen
 from pomp.core.errors import ConfigError
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.evaluation import evaluate

@@ -15,9 +15,12 @@ import pytest
 import tyro
 from stories import acting, machine, plain
 
-from pomp.cli.play import Play, draw_screen, paint, split_keys
+from pomp.cli.frames import draw_screen, draw_strip, paint
+from pomp.cli.play import Play, split_keys
 from pomp.core.errors import ConfigError
-from pomp.play.story import Acting, View
+from pomp.machine.evaluation import evaluate
+from pomp.machine.text import print_machine, write_machine
+from pomp.play.story import Acting, Moment, View
 from processes import PATIENCE
 
 # What is drawn.
@@ -250,3 +253,33 @@ def test_a_person_acts_in_a_terminal():
     assert "turnLeft" in tty.wait_for("pickMarker")
     tty.press(b"q")
     assert tty.finish() == 0
+
+
+def test_an_episode_can_be_printed_without_a_terminal(capsys, tmp_path):
+    shown = replace(machine(), names=("sweep", "turn", "idle"))
+    write_machine(shown, tmp_path / "sweep.machine")
+    asked = {"machine": str(tmp_path / "sweep.machine"), "seed": 3, "print": True}
+    assert Play(**asked).run() == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(print_machine(shown))
+    *_, after, worth, blank, summary = printed.splitlines()
+    assert (after.split()[:2], blank, "\x1b" in printed) == (["after", "0"], "", False)
+    found = evaluate(shown, episodes=1, seed=3)
+    assert f"return {found.mean:.6f}" in summary
+    assert worth.endswith(f"return {found.mean:.2f}")
+    with pytest.raises(ConfigError, match="does not go with --manual"):
+        Play(**asked, manual=True).run()
+
+
+@pytest.mark.parametrize("columns", [20, 79, 200])
+def test_a_strip_has_the_first_and_the_last_moment_and_fits(columns):
+    moments = [
+        Moment(world=("####", "#>m#", "####"), under=0, actions=n, worth=n / 10, is_done=False)
+        for n in range(10)
+    ]
+    lines = plain(draw_strip(moments, columns))
+    assert max(map(len, lines)) <= columns
+    assert lines[-2].split()[:2] == ["after", "0"]
+    if columns > 40:
+        assert lines[-2].split()[-2:] == ["after", "9"]
+        assert lines[-1].rstrip().endswith("return 0.90")

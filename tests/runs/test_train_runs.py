@@ -123,9 +123,10 @@ EVOLVE = (
 )  # fmt: skip
 
 
-def test_the_best_preset_keeps_the_better_of_rules_and_network(capsys, tmp_path):
+def test_text_modes_keep_the_better_of_rules_and_network(capsys, tmp_path):
     folder = tmp_path / "run"
-    given = arguments(folder, "--preset", "best", settings=(*TINY, *EVOLVE))
+    given = ("--preset", "best", "--method", "text-modes")
+    given = arguments(folder, *given, settings=(*TINY, *EVOLVE))
     status, output, _ = call(capsys, *given)
     assert status == 0
     own = folder / "UpNDown" / "seed0"
@@ -144,18 +145,31 @@ def test_the_best_preset_keeps_the_better_of_rules_and_network(capsys, tmp_path)
     assert files_of(folder) == before
 
 
-def test_text_machines_alone_need_no_network(capsys, tmp_path):
+def test_the_best_preset_needs_no_network(capsys, tmp_path):
     folder = tmp_path / "run"
-    given = ("--method", "text", "--seeds", "0-1")
+    given = ("--preset", "best", "--seeds", "0-1")
     settings = (*EVOLVE, "search.sensors=perceptions")
-    status, _, _ = call(capsys, *arguments(folder, *given, settings=settings))
-    assert status == 0
+    status, output, errors = call(capsys, *arguments(folder, *given, settings=settings))
+    assert (status, "return=" in output.splitlines()[-1]) == (0, True)
     for seed in (0, 1):
         machine = ProgramMachine.load(folder / "UpNDown" / f"seed{seed}" / "machine")
         evolved = read_machine(folder / f"search/UpNDown/seed{seed}/UpNDown.machine")
         assert (machine.modes, machine.transition) == (evolved.modes, evolved.transition)
         assert machine.sensors == "perceptions only"
+        found = f"pomp: UpNDown, seed {seed}: machine found by the search, return"
+        assert any(line.startswith(found) for line in errors.splitlines())
+        assert str(folder / "search" / "UpNDown" / f"seed{seed}") in errors
     assert not list(folder.glob("ensemble*"))
+    assert not list(folder.glob("UpNDown/*/metrics.jsonl")), "no network was trained"
+
+
+@pytest.mark.parametrize("given", [("--set", "ppo.total=512"), ("--learning-rates", "1e-3")])
+def test_settings_of_a_network_are_refused_where_none_is_learned(capsys, tmp_path, given):
+    asked = ("train", "UpNDown", "--out", tmp_path / "run", *given)
+    status, _, error = call(capsys, *asked)
+    assert status == 2
+    assert "ask for one with the method text-modes" in error
+    assert not (tmp_path / "run").exists()
 
 
 def test_machines_found_before_compete_with_networks_on_their_modes(capsys, tmp_path):

@@ -1,29 +1,31 @@
 """`pomp play`: a machine, or a person, acts in the terminal.
 
-In this order: the command and its loop; the drawing, a pure function from a view to lines; and the
-terminal, which shows them and is restored whatever happens. What is told is `pomp.play.story`'s.
+In this order: the command and its loop; and the terminal, which shows frames and is restored
+whatever happens. What is told is `pomp.play.story`'s, how it is drawn `pomp.cli.frames`'s.
 """
 
 import os
 import re
 import select
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from tyro.conf import Positional, arg
 
+from pomp.cli.frames import Span, draw_screen, draw_strip, paint, style
 from pomp.cli.inputs import Allowed, check_seed
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pomp.machine.policy import ProgramMachine
     from pomp.play.story import Acting, Moment, View, Watching
     from pomp.tasks.task import Setting
 
@@ -33,7 +35,7 @@ _QUIT = ("q", "escape")
 
 @dataclass(frozen=True, kw_only=True)
 class Play:
-    """Watch a machine act in the terminal, or act yourself (--manual)."""
+    """Watch a machine act in the terminal, or act yourself (--manual), or print it (--print)."""
 
     machine: Annotated[Positional[str], arg(metavar="TASK|MACHINE")]
     """A task, for the machine shipped for it (also zoo:TASK), or a machine's folder or
@@ -48,17 +50,38 @@ class Play:
     """Actions per second."""
     manual: bool = False
     """You act; a machine, if one is named (zoo:TASK or a folder), says what it would choose."""
+    print: bool = False
+    """Print the machine and some moments of its episode instead; this needs no terminal."""
     allow: Allowed = ()
     """A module that the file may name as the home of its task or a sensor, and that is run then."""
 
     def run(self) -> int:
-        """Play until a key ends it, then print the return."""
-        _check_terminal()
+        """Play until a key ends it, then print the return; or print the whole episode."""
         check_seed(self.seed)
+        if self.print:
+            return self._print()
+        _check_terminal()
         player: Player = self._acting() if self.manual else self._watching()
         with open_terminal() as terminal:
             _play(player, terminal)
-        print(_summarise(player))
+        print(_summarise(player.moment, player.setting, player.seed))
+        return 0
+
+    def _print(self) -> int:
+        """Print the machine, some moments of its episode side by side, and the return."""
+        if self.manual:
+            raise ConfigError("--print shows what a machine does: it does not go with --manual")
+        from pomp.machine.zoo import load_machine
+        from pomp.play.story import Story
+
+        machine = load_machine(self.machine, self.allow)
+        setting = machine.configure(self.scale)
+        print(f"{_tell(machine)}\n", flush=True)  # before anything is compiled
+        moments = list(Story(machine, setting, seed=self.seed, greedy=self.greedy))
+        colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        for line in draw_strip(moments, shutil.get_terminal_size().columns):
+            print(style(line, colours=colours))
+        print(f"\n{_summarise(moments[-1], setting, self.seed)}")
         return 0
 
     def _watching(self) -> "Watching":
@@ -121,128 +144,22 @@ def _play(player: Player, terminal: "Terminal") -> None:
             player.press(key)
 
 
-def _summarise(player: Player) -> str:
-    moment = player.moment
-    name = f"{player.setting.task.name} x{player.setting.scale}, seed {player.seed}"
+def _tell(machine: "ProgramMachine") -> str:
+    """A machine as text: the whole of one with rules, the modes of one with a network."""
+    from pomp.machine.text import print_machine
+    from pomp.machine.transitions import DecisionList
+
+    if isinstance(machine.transition, DecisionList):
+        return print_machine(machine).rstrip()
+    modes = zip(machine.titles, machine.modes, strict=True)
+    return "\n".join(f"{title}: {program}" for title, program in modes)
+
+
+def _summarise(moment: "Moment", setting: "Setting", seed: int) -> str:
+    name = f"{setting.task.name} x{setting.scale}, seed {seed}"
     done = "done" if moment.is_done else "not done"
     ending = f"; {moment.ending}" if moment.ending else ""
     return f"{name}: return {moment.worth:.6f} after {moment.actions} actions, {done}{ending}"
-
-
-# Drawing: a view as lines of styled text.
-
-Span = tuple[str, str]
-"""Text, and the name of a style or nothing."""
-
-_STYLES = {"agent": "1;32", "marker": "33", "wall": "34", "mark": "7", "title": "1", "dim": "2"}
-_ARROWS, _ON_MARKER = "^>v<", "nesw"
-_GAP, _LEAST_TEXT = 3, 24  # columns beside the world
-_FRAME_LINES = 4  # title, notice, a blank line, keys
-
-
-def draw_screen(view: "View", columns: int, rows: int) -> list[list[Span]]:
-    """A frame that fits into so many columns and rows."""
-    height, width = len(view.world), len(view.world[0])
-    room = rows - _FRAME_LINES - len(view.status)
-    size = 2 if 2 * width + _GAP + _LEAST_TEXT <= columns else 1
-    has_text = size * width + _GAP + _LEAST_TEXT // 2 <= columns
-    widest = max(len(line) for line in (view.title, *view.status, view.keys))
-    beside = _GAP + max(len(line) + 2 for line in (view.heading, *view.text))
-    is_whole = max(widest, size * width + beside) <= columns and height <= room
-    notice = "" if is_whole else "too small to show all"
-    world = _draw_world(view, size, columns, max(room, 0))
-    body_rows = max(min(room, max(height, view.tallest + 1)), 0)
-    text = _draw_text(view, body_rows) if has_text else []
-    body = _beside(world, text, size * width + _GAP, body_rows)
-    lines: list[list[Span]] = [[(view.title, "title")], [(notice, "mark")], *body]
-    lines += [[]] * (room >= 0)
-    lines += [[(line, "")] for line in view.status]
-    lines.append([(view.keys, "dim")])
-    return [_cut(line, columns) for line in lines[:rows]]
-
-
-def _draw_world(view: "View", size: int, columns: int, rows: int) -> list[list[Span]]:
-    """The map, `size` columns a cell; of one that does not fit, the part around the agent."""
-    row, col = next(
-        (row, col)
-        for row, line in enumerate(view.world)
-        for col, sign in enumerate(line)
-        if sign in _ARROWS + _ON_MARKER
-    )
-    across = _window(col, columns // size, len(view.world[0]))
-    down = _window(row, rows, len(view.world))
-    return [
-        _join(_draw_cell(sign, view.under, size) for sign in line[across])
-        for line in view.world[down]
-    ]
-
-
-def _draw_cell(sign: str, under: int, size: int) -> Span:
-    """A cell; two columns wide, the agent stands beside the markers under it."""
-    if sign in _ARROWS + _ON_MARKER:
-        arrow = _ARROWS[(_ARROWS + _ON_MARKER).index(sign) % 4]
-        below = " " if not under else "m" if under == 1 else str(under) if under < 10 else "+"
-        return (sign if size == 1 else arrow + below, "agent")
-    if sign == "#":
-        return sign * size, "wall"
-    return sign.ljust(size), "dim" if sign == "." else "marker"
-
-
-def _draw_text(view: "View", rows: int) -> list[list[Span]]:
-    """The heading and as much of the text as fits, around the line in focus."""
-    shown = _window(view.focus or 0, max(rows - 1, 0), len(view.text))
-    lines = [(f"  {line}", "") for line in view.text[shown]]
-    if len(lines) > 2:
-        lines[0] = lines[0] if shown.start == 0 else ("  ...", "dim")
-        lines[-1] = lines[-1] if shown.stop >= len(view.text) else ("  ...", "dim")
-    if view.focus is not None and lines:
-        lines[view.focus - shown.start] = (f"> {view.text[view.focus]}", "mark")
-    return [[(view.heading, "title")], *([line] for line in lines)]
-
-
-def _window(focus: int, room: int, total: int) -> slice:
-    """The part of a whole that fits, with the focus in its middle as far as there is more."""
-    first = max(min(focus - room // 2, total - room), 0)
-    return slice(first, min(first + room, total))
-
-
-def _beside(
-    left: Sequence[list[Span]], right: Sequence[list[Span]], width: int, rows: int
-) -> list[list[Span]]:
-    """Two columns of lines as one; the left one is filled up to `width`."""
-    lines = []
-    for row in range(rows):
-        line = list(left[row]) if row < len(left) else []
-        used = sum(len(text) for text, _ in line)
-        line.append((" " * (width - used), ""))
-        lines.append(line + (right[row] if row < len(right) else []))
-    return lines
-
-
-def _join(spans: Iterator[Span]) -> list[Span]:
-    """Neighbours of one style become one."""
-    groups = groupby(spans, key=lambda span: span[1])
-    return [("".join(text for text, _ in group), style) for style, group in groups]
-
-
-def _cut(line: list[Span], columns: int) -> list[Span]:
-    kept, left = [], columns
-    for text, style in line:
-        kept.append((text[:left], style))
-        left -= len(kept[-1][0])
-    return [span for span in kept if span[0]]
-
-
-def paint(lines: Sequence[list[Span]], *, colours: bool) -> str:
-    """A frame as a terminal takes it: over the last one, each line cleared to its end."""
-    rows = []
-    for line in lines:
-        styled = (
-            f"\x1b[{_STYLES[style]}m{text}\x1b[m" if colours and style else text
-            for text, style in line
-        )
-        rows.append("".join(styled) + "\x1b[K")
-    return "\x1b[H" + "\r\n".join(rows) + "\x1b[J"
 
 
 # The terminal.

@@ -12,6 +12,7 @@ from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pomp.runs.results import LearnedMachine
     from pomp.runs.work import Event
 
 
@@ -58,6 +59,7 @@ class Shown:
     def __init__(self, stop: Stop) -> None:
         self._stop, self._stage = stop, ""
         self._line: ProgressLine | None = None
+        self._learned: LearnedMachine | None = None  # what was announced last
 
     def __call__(self, event: "Event") -> bool:
         """Show an event; returns whether to stop."""
@@ -66,12 +68,28 @@ class Shown:
             self._line, self._stage = ProgressLine(event.stage, event.progress.total), event.stage
         done = event.progress
         self._line.share(done.finished, done.share, done.tell)
+        if done.learned is not None and done.learned is not self._learned:
+            self.close()
+            self._line, self._learned = None, done.learned
+            _announce(done.learned)
         return self._stop()
 
     def close(self) -> None:
         """Remove the line from a terminal."""
         if self._line is not None:
             self._line.close()
+
+
+def _announce(found: "LearnedMachine") -> None:
+    """Say what a machine that was just written earns, and where its files are."""
+    name, files = f"{found.setting.task.name}, seed {found.seed}", found.files
+    print(
+        f"pomp: {name}: machine found by the search, return {found.mean:.3f}; its files:",
+        *(f"  {file}" for file in files),
+        sep="\n",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 @contextmanager

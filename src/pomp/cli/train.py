@@ -28,11 +28,12 @@ class Train:
     preset: Literal["paper", "code", "best"] = "best"
     """Whose settings."""
     method: str | None = None
-    """What searches the modes: text-modes (whole machines with rules; a network learns on their
-    modes, and the better machine is kept), pomp, pomp-program-space, annealing-modes, cem-xm,
-    cem-diversity-topk or cem-diversity-xm; without it text-modes for the preset best, pomp for the
-    others. Or text: machines with rules alone. Or a baseline without a search: psmp, drl or
-    perception-ppo. Or a method of your own, module:NAME."""
+    """What searches: text (whole machines with rules, no network; what the preset best does),
+    text-modes (the same, then a network learns on their modes and the better machine is kept; this
+    can take hours), or, for modes on which a network learns, pomp (what the presets paper and code
+    do), pomp-program-space, annealing-modes, cem-xm, cem-diversity-topk or cem-diversity-xm. Or a
+    baseline without a search: psmp, drl or perception-ppo. Or a method of your
+    own, module:NAME."""
     modes: str | None = None
     """Modes found before: the folder of a search or of pomp evolve (whose machines compete with
     the networks on their modes), a modes.json, the results of many searches as

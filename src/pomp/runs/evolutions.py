@@ -260,11 +260,12 @@ class EvolveSeed:
         }
 
     def save(self) -> None:
-        """Write a checkpoint; the one before survives if this fails."""
+        """Write a checkpoint and the rounds so far; those before survive if this fails."""
         if self.evolution.round and self._folder.path is not None:
             arrays, values = self.evolution.to_arrays()
             values |= {"seconds": self._spent, "records": self._records}
             self._folder.write_arrays(STATE_FILE, arrays, values)
+            self._folder.write_lines(METRICS_FILE, self._records)
 
     def close(self) -> None:
         """Stop the rounds that are computed in other processes."""
@@ -299,13 +300,12 @@ class EvolveSeed:
                 "actions": self.evolution.actions,
             },
         }
-        self._folder.write_lines(METRICS_FILE, self._records)
         self.learned = write_learned(self.setting, self.seed, machine, found, about, self._folder)
         self._folder.remove(STATE_FILE)
 
     def progress(self) -> Progress:
-        """Say how much of the search is over."""
-        return Progress(0, 1, self._share, self._tell)
+        """Say how much of the search is over, and what it has found."""
+        return Progress(int(self.learned is not None), 1, self._share, self._tell, self.learned)
 
     def _tell(self) -> str:
         evolution = self.evolution

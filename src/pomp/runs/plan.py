@@ -27,8 +27,8 @@ from pomp.tasks.task import Setting
 
 SEARCH, ROUNDS, RATES = "search.", "rounds", "learning_rates"
 TEXT, TEXT_MODES = "text", "text-modes"
-"""Methods whose search finds whole machines with rules: those alone, or a network on their modes
-as well, whichever is better."""
+"""Methods whose search finds whole machines with rules: those alone, which is what the preset best
+does, or a network on their modes as well, whichever is better."""
 
 _ROUNDS = 20  # of a search for whole machines
 _EVOLVE = EvolveConfig(sensors="compass")
@@ -148,13 +148,16 @@ def make_plan(
         "own": by_own,
         "own_sensors": own_sensors,
     }
-    name = method or (TEXT_MODES if preset == "best" else "pomp")
+    best = TEXT_MODES if by_own else TEXT
+    name = method or (best if preset == "best" else "pomp")
     _check_searcher(name)
     if modes is not None:
         if of_search or method:
             raise ConfigError("the modes are given: there is no search whose settings could change")
         return _plan_given(base, modes)
     if name in (TEXT, TEXT_MODES):
+        if name == TEXT:
+            _refuse_unused([*own, *([RATES] if rates else [])])
         evolution = _plan_evolution(settings, seeds, {OWN_SENSORS: own_sensors, **of_search})
         return TrainPlan(**base, evolution=evolution, has_network=name != TEXT)
     if own_sensors:
@@ -215,6 +218,15 @@ def _sort_changes(
         name.removeprefix(SEARCH): value for name, value in given.items() if name not in own
     }
     return own, of_search, rates
+
+
+def _refuse_unused(names: list[str]) -> None:
+    """Refuse settings of a network in a plan without one; `names` are those that were changed."""
+    if names:
+        raise ConfigError(
+            f"{names[0]} is a setting of the network, and none is learned here; ask for one with "
+            f"the method {TEXT_MODES}"
+        )
 
 
 def _plan_given(base: dict[str, Any], modes: str | Path | Sequence[str]) -> TrainPlan:

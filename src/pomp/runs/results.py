@@ -27,7 +27,7 @@ from pomp.tasks.task import Setting
 
 SUMMARY_FILE, EVALUATION_FILE, MACHINE_FOLDER = "summary.json", "evaluation.json", "machine"
 EVALUATION_SEED = 0
-_TEXT_FILE, _PICTURE_FILE = "machine.txt", "machine.svg"
+_TEXT_FILE, _PICTURE_FILE, _EPISODE_FILE = "machine.txt", "machine.svg", "episode.gif"
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,14 @@ class LearnedMachine:
     def picture(self) -> str:
         """Its graph as SVG."""
         return self._text_of(_PICTURE_FILE)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What there is of it to read and to see: as a text machine, its graph, an episode."""
+        names = (f"{self.setting.task.name}{SUFFIX}", _TEXT_FILE, _PICTURE_FILE, _EPISODE_FILE)
+        return tuple(
+            self.folder.path / name for name in names if self.folder.path and self.folder.has(name)
+        )
 
     def _text_of(self, name: str) -> str:
         if name in self._kept:
@@ -169,7 +177,7 @@ def write_learned(
         folder.write_text(_TEXT_FILE, kept[_TEXT_FILE])
         folder.write_text(_PICTURE_FILE, kept[_PICTURE_FILE])
         starts = draw_starts(found.setting, len(found.returns), EVALUATION_SEED)
-        save_animation(frames_of(machine, found, starts), folder.path / "episode.gif")
+        save_animation(frames_of(machine, found, starts), folder.path / _EPISODE_FILE)
         folder.write_text(EVALUATION_FILE, json.dumps(told, indent=1) + "\n")
     return LearnedMachine(setting, seed, row, folder, _kept=kept)
 

@@ -8,7 +8,10 @@ finishes it, unless a `Watch` says that it should stop.
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pomp.runs.results import LearnedMachine
 
 SAVE_SECONDS = 15.0
 
@@ -25,12 +28,14 @@ class Progress:
         total: parts in all.
         share: how much of the whole work is done, from 0 to 1.
         tell: returns a line about what was found so far; it may take a while.
+        learned: the machine that this work has found and written, once it is finished.
     """
 
     finished: int
     total: int
     share: float
     tell: Callable[[], str] = str
+    learned: "LearnedMachine | None" = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +186,7 @@ class Stages:
             work.close()
             work.save()
             work.finish()
+            is_stopped()  # so that what was found is told before the next work begins
             self.open()
 
     def save(self) -> None:
