@@ -1,4 +1,4 @@
-"""`pomp embedding` and `pomp plot embedding`, as a user types them."""
+"""`pomp embedding` and the plots of embeddings, as a user types them."""
 
 import json
 
@@ -78,12 +78,11 @@ def test_a_dataset_is_the_same_file_every_time(capsys, tmp_path):
         (("embedding", "train", "--out", "x", "--device", "cuda"), "cuda"),
         (("embedding", "dataset", "--out", "/dev/full"), "no regular file"),
         (("embedding", "train", "--out", "x", "--minutes", "nan"), "--minutes must be positive"),
-        (("plot", "embedding", "space", "--out", "picture"), "a picture's name ends in"),
-        (("plot", "embedding", "interpolation", "--out", "x.png"), "takes --json, not --out"),
-        (("plot", "embedding", "curves"), "need a training's folder"),
-        (("plot", "embedding", "curves", "nowhere"), "holds no metrics"),
-        (("plot", "embedding", "space", "--programs", "1"), "--programs must be from 3"),
-        (("plot", "embedding", "interpolation", "--between", "DEF run", "DEF"), "expected"),
+        (("embedding", "space", "--out", "picture"), "a picture's name ends in"),
+        (("embedding", "space", "--programs", "1"), "--programs must be from 3"),
+        (("embedding", "interpolation", "--steps", "1"), "--steps must be from 2"),
+        (("embedding", "interpolation", "--between", "DEF run", "DEF"), "expected"),
+        (("plot", "nowhere"), "'nowhere' holds no run: no readable config.json; expected the"),
     ],
 )
 def test_bad_input_is_told_and_changes_nothing(capsys, tmp_path, monkeypatch, arguments, message):
@@ -98,21 +97,32 @@ def test_bad_input_is_told_and_changes_nothing(capsys, tmp_path, monkeypatch, ar
 def test_pictures_are_drawn(capsys, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
+    config = {"kind": "embedding", "training": {"epochs": 5}}
+    (run / "config.json").write_text(json.dumps(config))
     losses = {"reconstruction": 1.0, "kl": 0.5, "behaviour": 0.25, "total": 1.3}
     lines = [
         {"epoch": epoch, "train": losses, "validation": losses, "greedy_program_accuracy": 0.1}
         for epoch in range(3)
     ]
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for arguments in (("curves", str(run)), ("space", "paper", "--programs", "60")):
+    for arguments in (("plot", run), ("embedding", "space", "paper", "--programs", "60")):
         out = tmp_path / f"{arguments[0]}.png"
-        status, _, _ = call(capsys, "plot", "embedding", *arguments, "--out", str(out))
+        status, _, _ = call(capsys, *map(str, arguments), "--out", str(out))
         assert status == 0
         assert out.read_bytes().startswith(b"\x89PNG")
+    status, output, _ = call(capsys, "report", str(run))
+    assert (status, output.splitlines()) == (
+        0,
+        [
+            "embedding, 3 of 5 epochs",
+            "best epoch 1: loss 1.3000, programs right 10.0%",
+            "not finished; go on with --resume",
+        ],
+    )
 
 
 def test_an_interpolation_is_printed(capsys):
-    status, output, _ = call(capsys, "plot", "embedding", "interpolation", "--steps", "4", "--json")
+    status, output, _ = call(capsys, "embedding", "interpolation", "--steps", "4", "--json")
     points = json.loads(output)
     assert status == 0
     assert [round(point["share"], 2) for point in points] == [0, 0.33, 0.67, 1]

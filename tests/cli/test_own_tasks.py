@@ -52,6 +52,7 @@ def test_every_command_takes_it(capsys, here):
     evolve = ("evolve", "lawn:LAWN", "--out", "evolved", "--rounds", "1", *change(SMALL))
     assert "return=" in done(*evolve)
     assert "was finished before" in done(*evolve, "--resume")
+    assert "Lawn" in done("report", "evolved", "--allow", "lawn")
     (here / "mow.machine").write_text(TEXT)
     machine = ("mow.machine", "--allow", "lawn")
     assert json.loads(done("eval", *machine, "--json"))["mean"] == 1.0
@@ -94,6 +95,8 @@ def test_a_saved_machine_and_a_search_do_not_choose_either(capsys, here):
     job = here / "searched" / "Lawn" / "seed0"
     job.mkdir(parents=True)
     (job / "config.json").write_text(json.dumps({"task": "evil:TASK", "variant": None}))
+    whole = {"kind": "search", "searches": {"Lawn/seed0": {}}}
+    (here / "searched" / "config.json").write_text(json.dumps(whole))
     modes = {"task": "Lawn", "method": "cem", "seed": 0, "modes": [{"program": MOW}]}
     (job / "modes.json").write_text(json.dumps(modes))
     for command in ("report", "bound"):

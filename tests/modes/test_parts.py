@@ -20,10 +20,12 @@ from pomp.modes.jobs import Job
 from pomp.modes.memo import Memo
 from pomp.modes.methods import METHODS, configure
 from pomp.runs.folder import RunFolder
+from pomp.runs.kept import read_run
 from pomp.runs.published import published
-from pomp.runs.reports import evaluate_programs, report
+from pomp.runs.reports import report
+from pomp.runs.searched import evaluate_programs
 from pomp.runs.searches import SearchRun
-from pomp.runs.survey import read_curves, read_paths
+from pomp.runs.survey import read_charts, read_paths
 from pomp.runs.work import Watch, drive
 from pomp.tasks.catalog import TASKS, find_task
 from starting import Starts
@@ -175,20 +177,24 @@ def test_the_report_and_plot_commands(finished, capsys, tmp_path):
 
 
 def test_curves_grow_and_paths_lie_in_a_plane(finished):
-    curves = read_curves(finished)
-    assert [(curve.task, curve.seed) for curve in curves] == [
-        *(("Harvester", "seed0"), ("Harvester", "seed4")),
-        *(("Maze", "seed0"), ("Maze", "seed4")),
-    ]
-    for curve in curves:
-        assert (np.diff(curve.executions) >= 0).all()
+    [chart] = read_charts(read_run(finished))
+    places = [("Harvester", (0,)), ("Harvester", (4,)), ("Maze", (0,)), ("Maze", (4,))]
+    assert [(curve.task, curve.seeds) for curve in chart.curves] == places
+    for curve in chart.curves:
+        assert (np.diff(curve.at) >= 0).all()
         assert (np.diff(curve.returns) >= 0).all()
-    paths = read_paths(finished, "Maze", 4)
+    assert [(mean.task, mean.seeds) for mean in chart.means] == [
+        ("Harvester", (0, 4)),
+        ("Maze", (0, 4)),
+    ]
+    last = [curve.returns[-1] for curve in chart.curves if curve.task == "Maze"]
+    assert chart.means[1].returns[-1] == np.mean(last)
+    paths = read_paths(read_run(finished), "Maze", 4)
     assert paths is not None
     assert len(paths.points) == 3
     assert 0 < paths.share <= 1
     with pytest.raises(DataFileError, match="no paths"):
-        read_paths(finished, "Snake")
+        read_paths(read_run(finished), "Snake")
 
 
 def test_the_paper_is_quoted_right():

@@ -315,15 +315,15 @@ def test_help_lists_every_method(capsys):
 def test_plots_show_a_search(tmp_path, capsys, embedding):
     search(tmp_path / "search", [job_of("cem-diversity"), job_of("cem", "Maze")])
     out = tmp_path / "picture.png"
-    status, _, _ = call(capsys, "plot", "search", str(tmp_path / "search"), "--out", str(out))
+    status, _, _ = call(capsys, "plot", str(tmp_path / "search"), "--out", str(out))
     assert status == 0
     assert out.read_bytes().startswith(b"\x89PNG")
     assert read_modes(tmp_path / "search" / "Maze" / "seed0")["task"] == "Maze"
     for arguments, message in (
-        ((str(tmp_path), "--out", str(out)), "holds no search"),
+        ((str(tmp_path), "--out", str(out)), "holds no run: no readable config.json"),
         ((str(tmp_path / "search"), "--task", "Farmer", "--out", str(out)), "holds no paths"),
         ((str(tmp_path / "search"), "--out", str(tmp_path / "x.txt")), "a picture's name ends in"),
     ):
-        status, _, errors = call(capsys, "plot", "search", *arguments)
+        status, _, errors = call(capsys, "plot", *arguments)
         assert status == 2
         assert message in errors

@@ -1,4 +1,4 @@
-"""`pomp embedding`: make data, train, describe and measure."""
+"""`pomp embedding`: make data, train, describe, measure and look into it."""
 
 import json
 import subprocess
@@ -10,6 +10,7 @@ from tyro.conf import OmitSubcommandPrefixes, Positional, arg, subcommand
 
 from pomp.cli.inputs import check_output, check_seed
 from pomp.cli.progress import ProgressLine
+from pomp.cli.space import EmbeddingInterpolation, EmbeddingSpace
 from pomp.cli.stopping import check_minutes, showing
 from pomp.core.errors import ConfigError
 from pomp.embedding.config import BEST, PAPER, DatasetConfig, Recipe
@@ -222,6 +223,8 @@ Embedding = (
     | Annotated[OmitSubcommandPrefixes[EmbeddingTrain], subcommand("train")]
     | Annotated[EmbeddingInfo, subcommand("info")]
     | Annotated[EmbeddingEval, subcommand("eval")]
+    | Annotated[EmbeddingSpace, subcommand("space")]
+    | Annotated[EmbeddingInterpolation, subcommand("interpolation")]
 )
 
 

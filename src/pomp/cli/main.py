@@ -29,8 +29,7 @@ from pomp.cli.train import Train
 from pomp.core.errors import PompError
 from pomp.version import __version__
 
-_PLOT = "Draw a picture of an embedding or of a search."
-_EMBEDDING = "The space of programs: make data, train, describe, measure."
+_EMBEDDING = "The space of programs: make data, train, describe, measure, look into it."
 Command = (
     Annotated[Run, subcommand("run")]
     | Annotated[Tasks, subcommand("tasks")]
@@ -47,7 +46,7 @@ Command = (
     | Annotated[Simplify, subcommand("simplify")]
     | Annotated[Play, subcommand("play")]
     | Annotated[Report, subcommand("report")]
-    | Annotated[Plot, subcommand("plot", description=_PLOT)]
+    | Annotated[Plot, subcommand("plot")]
     | Annotated[Bench, subcommand("bench")]
 )
 _DESCRIPTION = (

@@ -13,12 +13,12 @@ from pomp.core.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Evaluate what a finished search has found, on starts it has not seen, beside the paper."""
+    """Say what runs of any kind have found, beside the paper; also of those that still go on."""
 
     folders: Annotated[Positional[tuple[str, ...]], arg(metavar="DIR...")]
-    """The folders of searches with one method."""
+    """The folders of runs of one kind: search (of one method), evolve, train or embedding."""
     starts: int | None = None
-    """Evaluation starts; without it 32, as in the paper."""
+    """Evaluation starts of what searches found; without it 32, as in the paper."""
     out: str | None = None
     """Write the JSON document to this file, too."""
     allow: Allowed = ()
@@ -31,31 +31,58 @@ class Report:
         if self.starts is not None and not 1 <= self.starts <= 100_000:
             raise ConfigError(f"--starts must be from 1 to 100,000, got {self.starts}")
         path = check_output(self.out) if self.out else None
-        from pomp.runs.reports import EVALUATION_STARTS, report
+        from pomp.runs.reports import report
 
         if not self.folders:
-            raise ConfigError("name the folder of a search")
-        folders = [Path(folder) for folder in self.folders]
-        found = report(folders, self.starts or EVALUATION_STARTS, self.allow)
+            raise ConfigError("name the folder of a run")
+        found = report([Path(folder) for folder in self.folders], self.starts, self.allow)
         if path:
             from pomp.core.storage import write_text
 
             write_text(path, json.dumps(found, indent=1) + "\n")
-        if self.json:
-            print(json.dumps(found))
-        else:
-            _print(found)
+        print(json.dumps(found) if self.json else "\n".join(_lines(found)))
         return 0
 
 
-def _print(found: dict[str, Any]) -> None:
+def _lines(found: dict[str, Any]) -> list[str]:
+    """Return a report as lines."""
+    tables = {"search": _search_lines, "embedding": _embedding_lines}
+    lines = tables.get(found["kind"], _machine_lines)(found)
+    if found["finished"]:
+        return lines
+    left = [f"  {one['task']}, seed {one['seed']}: {one['so_far']}" for one in found["unfinished"]]
+    return [*lines, "not finished; go on with --resume", *left]
+
+
+def _search_lines(found: dict[str, Any]) -> list[str]:
     head = f"{'task':<14} {'seeds':>5} {'return':>13} {'best of runs':>13} {'published':>13}"
-    print(f"{found['method']}, {found['starts']} evaluation starts\n{head}")
-    for task, row in found["tasks"].items():
-        print(
-            f"{task:<14} {len(row['jobs']):>5} {_shown(row):>13} {_shown(row['best_of_runs']):>13} "
-            f"{_shown(row['published']):>13}"
-        )
+    rows = [
+        f"{task:<14} {len(row['jobs']):>5} {_shown(row):>13} {_shown(row['best_of_runs']):>13} "
+        f"{_shown(row['published']):>13}"
+        for task, row in found["tasks"].items()
+    ]
+    title = f"{found['method'] or found['kind']}, {found['starts']} evaluation starts"
+    return [title, head, *rows] if rows else []
+
+
+def _machine_lines(found: dict[str, Any]) -> list[str]:
+    head = f"{'task':<14} {'seeds':>5} {'return':>13} {'ceiling':>8} {'published':>13}"
+    rows = [
+        f"{task:<14} {row['seeds']:>5} {_shown(row):>13} {row['ceiling']:>8.3f} "
+        f"{_shown(row['published']):>13}"
+        for task, row in found["tasks"].items()
+    ]
+    return [found["kind"], head, *rows] if rows else []
+
+
+def _embedding_lines(found: dict[str, Any]) -> list[str]:
+    lines, best = [f"embedding, {found['epochs']} of {found['planned']} epochs"], found["best"]
+    if best:
+        loss, right = best["validation"]["total"], best["greedy_program_accuracy"]
+        lines.append(f"best epoch {best['epoch'] + 1}: loss {loss:.4f}, programs right {right:.1%}")
+    for name, value in (found["test"] or {}).items():
+        lines.append(f"test {name:<22} {value:.4f}")
+    return lines
 
 
 def _shown(numbers: dict[str, float] | None) -> str:

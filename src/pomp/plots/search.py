@@ -1,12 +1,9 @@
-"""Pictures of a search."""
+"""Pictures of a search: the paths of its runs."""
 
-from collections.abc import Sequence
-
-import numpy as np
 from matplotlib.axes import Axes
 
 from pomp.plots.embedding import COLOURS
-from pomp.runs.survey import Curve, Paths
+from pomp.runs.survey import Paths
 
 
 def draw_paths(ax: Axes, paths: Paths) -> None:
@@ -18,23 +15,4 @@ def draw_paths(ax: Axes, paths: Paths) -> None:
     ax.set_xlabel("first principal component")
     ax.set_ylabel("second principal component")
     ax.set_title(f"{paths.name}: paths of the means ({paths.share:.0%} of the variance)")
-    ax.legend(fontsize="small")
-
-
-def draw_curves(ax: Axes, curves: Sequence[Curve]) -> None:
-    """Draw the best return so far against programs executed, a colour for each task."""
-    tasks = list(dict.fromkeys(curve.task for curve in curves))
-    colours = {task: COLOURS[number % len(COLOURS)] for number, task in enumerate(tasks)}
-    named = set[str]()
-    for curve in curves:
-        style = ("-", "--", ":")[tasks.index(curve.task) // len(COLOURS) % 3]
-        label = None if curve.task in named else curve.task
-        named.add(curve.task)
-        ax.step(
-            np.array(curve.executions), curve.returns, style, where="post",
-            color=colours[curve.task], label=label, linewidth=1,
-        )  # fmt: skip
-    ax.set_xscale("log")
-    ax.set_xlabel("programs executed")
-    ax.set_ylabel("best return so far (per program of a list)")
     ax.legend(fontsize="small")

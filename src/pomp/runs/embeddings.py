@@ -4,7 +4,6 @@ The folder has `metrics.jsonl` with a line for each epoch, `weights.safetensors`
 so far, whose card is complete once the run is finished, and `state.safetensors`, the checkpoint.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from pomp.embedding.dataset import Dataset, make_dataset
 from pomp.embedding.train import Trainer, check_fit
 from pomp.embedding.weights import load_weights, save_weights
 from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder
+from pomp.runs.kept import read_metrics
 from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, Work, drive
 
 WEIGHTS_FILE = "weights.safetensors"
@@ -78,9 +78,7 @@ class EmbeddingRun:
     def card(self) -> dict[str, Any] | None:
         """Return the card of the weights if the run has come to its end."""
         assert self.folder.path is not None
-        path = self.folder.path / WEIGHTS_FILE
-        card = load_weights(path).card if path.is_file() else {}
-        return card if "recipe" in card else None
+        return read_card(self.folder.path)
 
     def _works(self, facts: dict[str, Any]) -> Iterator[Work]:
         if self.dataset is None:
@@ -223,14 +221,15 @@ class EmbeddingTraining:
 
 def read_epochs(folder: Path) -> list[dict[str, Any]]:
     """Return the metrics of a run's epochs, up to the first line that is damaged or cut short."""
-    path = folder / METRICS_FILE
-    lines = []
-    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
-        try:
-            metrics = json.loads(line)
-        except ValueError:
-            break
-        if not isinstance(metrics, dict) or not {"epoch", "train", "validation"} <= set(metrics):
-            break
-        lines.append(metrics)
-    return lines
+    return read_metrics(folder, "epoch", "train", "validation", "greedy_program_accuracy")
+
+
+def read_card(folder: Path) -> dict[str, Any] | None:
+    """Return the card of a run's weights if it has come to its end.
+
+    Raises:
+        DataFileError: the weights are damaged.
+    """
+    path = folder / WEIGHTS_FILE
+    card = load_weights(path).card if path.is_file() else {}
+    return card if "recipe" in card else None

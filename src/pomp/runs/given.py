@@ -8,9 +8,10 @@ from pomp.dsl.parser import parse
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import SUFFIX, read_machine
 from pomp.runs.folder import name_of
-from pomp.runs.reports import modes_of_results
+from pomp.runs.kept import MODES_FILE
 from pomp.runs.results import task_modules
-from pomp.runs.searches import MODES_FILE, read_modes
+from pomp.runs.searched import modes_of_results
+from pomp.runs.searches import read_modes
 from pomp.tasks.task import Setting
 
 Key = tuple[str, int]

@@ -1,164 +1,154 @@
-"""A finished search in numbers: what its programs return on starts it has never seen."""
+"""What a run of any kind has come to: its results beside the paper's, and what is not finished."""
 
-import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pomp.core.errors import ConfigError, DataFileError, PompError
-from pomp.core.streams import Purpose
-from pomp.dsl.bytecode import compile_programs
-from pomp.engine.rollout_cuda import LaunchPad
-from pomp.engine.rollouts import run_launches
-from pomp.engine.starts import draw_starts
-from pomp.engine.units import Launch, Units
-from pomp.modes.jobs import RunRecord
-from pomp.modes.methods import SEVERAL
-from pomp.runs.folder import read_config
-from pomp.runs.published import published
-from pomp.runs.searches import find_jobs, read_modes, read_records
-from pomp.tasks.catalog import find_task, is_shipped
-from pomp.tasks.task import Setting
+from pomp.runs.folder import STATE_FILE, RunFolder
+from pomp.runs.kept import MODES_FILE, KeptRun, read_metrics, read_run
+from pomp.runs.results import EVALUATION_FILE, SUMMARY_FILE, LearnedMachine, read_learned, sum_up
+from pomp.tasks.catalog import find_task
 
 EVALUATION_STARTS = 32
 
 
 def report(
-    folders: Sequence[Path], starts: int = EVALUATION_STARTS, allow: Collection[str] = ()
+    folders: Sequence[Path], starts: int | None = None, allow: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Evaluate what the jobs of searches with one method have found.
+    """Say what runs of one kind have found, as far as they are.
 
-    A job's `return` is that of its first mode, chosen on search states; `best_of_runs` is the
-    largest among all its runs, chosen by looking, which is the paper's way. Programs are executed
-    as a search without lists does it.
+    The programs of searches are evaluated here; machines and embeddings were evaluated when they
+    were found.
 
     Args:
-        folders: of the searches.
-        starts: evaluation starts.
+        folders: of the runs; of an embedding, one.
+        starts: evaluation starts of searches; None: 32, as in the paper.
         allow: modules that the folders may name as the homes of their tasks.
 
+    Returns:
+        `kind`, `finished`, `unfinished` (a task, a seed and how far it is, for each that is not
+        finished), and what was found: by `tasks`, or the epochs of an embedding.
+
     Raises:
-        DataFileError: there is no finished search.
+        DataFileError: a folder holds no run, or one whose files are damaged.
         UntrustedModuleError: a task is in a module that is not allowed.
-        ConfigError: the methods differ, or a job comes twice.
+        ConfigError: the runs are of different kinds, or have a task with a seed in common.
     """
-    found = [_evaluate(job, starts, allow) for folder in folders for job in find_jobs(folder)]
-    methods = {job.pop("method") for job in found}
-    if len(methods) != 1:
-        raise ConfigError(f"searches of one method are reported at a time, got {sorted(methods)}")
-    [method] = methods
-    keys = [(job["task"], job["seed"]) for job in found]
-    if twice := [key for key in keys if keys.count(key) > 1]:
-        raise ConfigError(f"{twice[0][0]}, seed {twice[0][1]}, is in two of the searches")
-    tasks: dict[str, list[dict[str, Any]]] = {}
-    for job in sorted(found, key=lambda job: int(job["seed"])):
-        tasks.setdefault(job.pop("task"), []).append(job)
-    return {
-        "method": method,
-        "starts": starts,
-        "tasks": {
-            task: {
-                **_summary([job["return"] for job in jobs]),
-                "best_of_runs": _summary([job["best_of_runs"] for job in jobs]),
-                "published": _published(method, task, jobs),
-                "jobs": jobs,
-            }
-            for task, jobs in sorted(tasks.items())
-        },
-    }
-
-
-def _published(method: str, task: str, jobs: list[dict[str, Any]]) -> dict[str, float] | None:
-    """Return the paper's numbers, for a method that finds one program and a task of the paper."""
-    is_shipped = all(job.pop("is_shipped") for job in jobs)
-    return published(method, task) if is_shipped and method not in SEVERAL else None
-
-
-def _summary(values: list[float]) -> dict[str, float]:
-    return {"mean": float(np.mean(values)), "std": float(np.std(values))}
-
-
-def _evaluate(folder: Path, starts: int, allow: Collection[str]) -> dict[str, Any]:
-    config, found, records = read_config(folder), read_modes(folder), read_records(folder)
+    runs = [read_run(folder) for folder in folders]
+    kind = _check_alike(runs)
+    if starts is not None and kind != "search":
+        raise ConfigError(f"only searches are evaluated on --starts; a run of {kind} was evaluated")
     try:
-        setting = find_task(config["task"], allow).configure(config["variant"], config["options"])
-        return _evaluate_job(setting, config["score"], found, records, starts)
-    except (KeyError, ValueError, TypeError) as error:
+        if kind == "embedding":
+            return _report_embedding(runs[0])
+        if kind == "search":
+            from pomp.runs.searched import report_searches
+
+            found = report_searches(runs, starts or EVALUATION_STARTS, allow)
+        else:
+            found = sum_up([one for run in runs for one in _learned_by(run, allow)])
+        left = [told for run in runs for told in _unfinished(run)]
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         if isinstance(error, PompError):
             raise
-        raise DataFileError(
-            f"the files in '{folder}' are damaged, or of another version"
-        ) from error
+        names = ", ".join(f"'{folder}'" for folder in folders)
+        raise DataFileError(f"the files in {names} are damaged, or of another version") from error
+    has_ended = all(is_finished(run) for run in runs)
+    return {"kind": kind, "finished": has_ended, **found, "unfinished": left}
 
 
-def _evaluate_job(
-    setting: Setting, score: dict[str, Any], found: dict[str, Any], records: list[RunRecord],
-    starts: int,
-) -> dict[str, Any]:  # fmt: skip
-    texts = [mode["program"] for mode in found["modes"]]
-    returns = evaluate_programs(
-        setting, [*texts, *(record.program for record in records)], score, starts
-    )
-    modes = [
-        {"program": mode["program"], "score": mode["score"], "return": value}
-        for mode, value in zip(found["modes"], returns, strict=False)
+def _check_alike(runs: Sequence[KeptRun]) -> str:
+    """Return the kind of all runs, or refuse runs that cannot be reported together."""
+    kinds = sorted({run.kind for run in runs})
+    if len(kinds) != 1 or (kinds == ["embedding"] and len(runs) > 1):
+        raise ConfigError(
+            f"runs of one kind, or one embedding, are reported at a time, got {kinds}"
+        )
+    places = [place for run in runs for place in run.places]
+    if twice := [place for place in places if places.count(place) > 1]:
+        raise ConfigError(f"{twice[0][0]}, seed {twice[0][1]}, is in two of the runs")
+    return kinds[0]
+
+
+def is_finished(run: KeptRun) -> bool:
+    """Whether a run has come to its end."""
+    if run.kind == "embedding":
+        from pomp.runs.embeddings import read_card
+
+        return read_card(run.path) is not None
+    if run.kind == "search":
+        ended = all((run.place(*place) / MODES_FILE).is_file() for place in run.places)
+        return ended and not (run.path / STATE_FILE).is_file()
+    return (run.path / SUMMARY_FILE).is_file()
+
+
+def _learned_by(run: KeptRun, allow: Collection[str]) -> list[LearnedMachine]:
+    """Read the machines that an evolution or a training has learned so far."""
+    learned = []
+    for task, seed in run.places:
+        if (run.place(task, seed) / EVALUATION_FILE).is_file():
+            about = run.config["tasks"][task]
+            setting = find_task(about["task"], allow).configure(about["variant"], about["options"])
+            learned.append(read_learned(setting, seed, RunFolder(run.place(task, seed))))
+    return learned
+
+
+def _unfinished(run: KeptRun) -> list[dict[str, Any]]:
+    """Say of each task and seed that is not finished how far it is."""
+    done = MODES_FILE if run.kind == "search" else EVALUATION_FILE
+    return [
+        {"task": task, "seed": seed, "so_far": _so_far(run, task, seed)}
+        for task, seed in run.places
+        if not (run.place(task, seed) / done).is_file()
     ]
-    totals = ("iterations", "candidates", "executions", "actions")
+
+
+def _so_far(run: KeptRun, task: str, seed: int) -> str:
+    """Say how far a task and a seed are."""
+    place = run.place(task, seed)
+    if run.kind == "search":
+        runs = read_metrics(place, "return")
+        best = max((one["return"] for one in runs), default=0.0)
+        return (
+            f"{len(runs)} runs have ended, best return {best:.3f}" if runs else "no run has ended"
+        )
+    if run.kind == "evolve":
+        rounds = read_metrics(place, "round", "score")
+        if not rounds:
+            return "no round has ended"
+        return f"round {rounds[-1]['round']}, best validation return {rounds[-1]['score']:.3f}"
+    records = read_metrics(place, "steps", "best")
+    if records:
+        best = max(record["best"] or 0.0 for record in records)
+        steps = max(record["steps"] for record in records)
+        return f"stage 3, {steps:,} macro steps, best validation return {best:.3f}"
+    return _so_far_in_search(run, task, seed)
+
+
+def _so_far_in_search(run: KeptRun, task: str, seed: int) -> str:
+    """Say how far stage 2 of a training is for a task and a seed."""
+    if not (run.path / "search").is_dir():
+        return "not begun"
+    stage = read_run(run.path / "search")
+    place = stage.place(task, seed)
+    if (place / MODES_FILE).is_file() or (place / EVALUATION_FILE).is_file():
+        return "stage 2 is finished"
+    return f"stage 2, {_so_far(stage, task, seed)}"
+
+
+def _report_embedding(run: KeptRun) -> dict[str, Any]:
+    """Say how far the training of an embedding is, and how good its weights are."""
+    from pomp.runs.embeddings import read_card, read_epochs
+
+    epochs, card = read_epochs(run.path), read_card(run.path)
+    best = min(epochs, key=lambda one: float(one["validation"]["total"]), default=None)
     return {
-        "task": found["task"],
-        "method": found["method"],
-        "seed": found["seed"],
-        "is_shipped": is_shipped(setting.task),
-        "return": returns[0],
-        "best_of_runs": max(returns[len(texts) :]),
-        "search_return": found["modes"][0]["return"],
-        "runs": len(records),
-        **{name: sum(getattr(record, name) for record in records) for name in totals},
-        "modes": modes,
+        "kind": run.kind,
+        "finished": card is not None,
+        "unfinished": [],
+        "epochs": len(epochs),
+        "planned": int(run.config["training"]["epochs"]),
+        "best": best,
+        "test": card["test"] if card else None,
     }
-
-
-def evaluate_programs(
-    setting: Setting, texts: list[str], score: dict[str, Any], starts: int
-) -> list[float]:
-    """Mean returns of programs on evaluation starts; what does not parse returns 0.
-
-    Args:
-        setting: the task.
-        texts: the programs.
-        score: cap, rounds and patience, as in a search's config.
-        starts: how many.
-    """
-    worlds = draw_starts(setting, starts, 0, Purpose.EVALUATION)
-    valid = [text for text in dict.fromkeys(texts) if _parses(text)]
-    if not valid:
-        return [0.0] * len(texts)
-    patience = score["patience"] if score["rounds"] > 1 else 0
-    units = Units.alone(len(valid), starts, rounds=score["rounds"], patience=patience)
-    launch = Launch(setting, compile_programs(valid), units, worlds, score["cap"])
-    [(returns, _)] = run_launches([launch], LaunchPad())
-    means = dict(zip(valid, returns.mean(axis=1).tolist(), strict=True))
-    return [means.get(text, 0.0) for text in texts]
-
-
-def _parses(text: str) -> bool:
-    try:
-        compile_programs([text])
-    except PompError:
-        return False
-    return True
-
-
-def modes_of_results(path: Path) -> dict[tuple[str, int], tuple[str, ...]] | None:
-    """The modes in a file of results, by task and seed; None if it is no such file."""
-    try:
-        tasks = json.loads(path.read_text())["tasks"]
-        return {
-            (task, job["seed"]): tuple(mode["program"] for mode in job["modes"])
-            for task, row in tasks.items()
-            for job in row["jobs"]
-        }
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return None

@@ -32,9 +32,8 @@ from pomp.runs.folder import (
     describe_task,
     name_of,
 )
+from pomp.runs.kept import MODES_FILE, TRAJECTORY_FILE, read_metrics
 from pomp.runs.work import SAVE_SECONDS, IsStopped, OnEvent, Progress, Watch, drive
-
-MODES_FILE, TRAJECTORY_FILE = "modes.json", "trajectory.safetensors"
 
 
 @dataclass(frozen=True)
@@ -280,25 +279,13 @@ def read_modes(path: Path) -> dict[str, Any]:
 
 def read_records(folder: Path) -> list[RunRecord]:
     """The finished runs of a job, up to the first line that is damaged or cut short."""
-    path, records = folder / METRICS_FILE, list[RunRecord]()
-    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
+    records = list[RunRecord]()
+    for line in read_metrics(folder):
         try:
-            records.append(RunRecord.from_json(json.loads(line)))
+            records.append(RunRecord.from_json(line))
         except (ValueError, KeyError, TypeError):
             break
     return records
-
-
-def find_jobs(path: Path) -> list[Path]:
-    """The folders of a search's jobs, in order.
-
-    Raises:
-        DataFileError: there are none.
-    """
-    found = sorted(file.parent for file in path.glob(f"*/seed*/{CONFIG_FILE}"))
-    if not found:
-        raise DataFileError(f"'{path}' holds no search; expected folders TASK/seedN in it")
-    return found
 
 
 def _state_of(batch: Batch) -> tuple[Arrays, dict[str, Any]]:

@@ -1,14 +1,18 @@
-"""What a search's folder tells: the paths of its runs, and how its best return grew."""
+"""What a run's folder tells to the eye: how its returns grew, and the paths of a search."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.errors import DataFileError
+from pomp.core.errors import DataFileError, PompError
 from pomp.core.storage import read_arrays
-from pomp.runs.searches import TRAJECTORY_FILE, find_jobs, read_records
+from pomp.runs.kept import TRAJECTORY_FILE, KeptRun, read_metrics, read_run
+
+MACRO_STEPS = "macro steps (programs run) in training"
 
 
 @dataclass(frozen=True)
@@ -24,30 +28,167 @@ class Paths:
 
 @dataclass(frozen=True)
 class Curve:
-    """The best return of a job so far, whenever it grew."""
+    """Returns of a task and a seed, or of a task on average, as a run went on.
+
+    Attributes:
+        task: the task's name.
+        seeds: those that are in it: one, or all that the mean is of.
+        at: how much had been done at each point; does not fall.
+        returns: the return at each point.
+    """
 
     task: str
-    seed: str
-    executions: list[int]
+    seeds: tuple[int, ...]
+    at: list[int]
     returns: list[float]
 
 
-def read_paths(folder: Path, task: str | None = None, seed: int | None = None) -> Paths | None:
-    """The paths of one job; None if no job has kept any.
+@dataclass(frozen=True)
+class Chart:
+    """Learning curves that are drawn together.
+
+    Attributes:
+        what: what is on the vertical axis.
+        over: what the horizontal axis counts.
+        curves: one for each task and seed.
+        means: one for each task that has several seeds.
+        is_best: whether the curves are of the best so far, which holds until there is a better one.
+        is_log: whether the horizontal axis is logarithmic.
+    """
+
+    what: str
+    over: str
+    curves: list[Curve]
+    means: list[Curve]
+    is_best: bool = True
+    is_log: bool = False
+
+
+def read_charts(run: KeptRun) -> list[Chart]:
+    """Return the learning curves of a search, an evolution or a training, stage by stage.
 
     Raises:
-        DataFileError: the job that was asked for has none.
+        DataFileError: there is nothing to draw yet, or the files are damaged.
     """
-    for job in find_jobs(folder):
-        fits = task in (None, job.parent.name) and (seed is None or job.name == f"seed{seed}")
-        if not fits or not (job / TRAJECTORY_FILE).exists():
-            continue
-        arrays, _ = read_arrays(job / TRAJECTORY_FILE, "trajectory")
-        runs = [arrays[name].astype(np.float64) for name in sorted(arrays)]
-        return _project(f"{job.parent.name}, {job.name}", runs)
+    try:
+        charts = [chart for chart in _charts_of(run) if chart.curves]
+    except (KeyError, ValueError, TypeError) as error:
+        if isinstance(error, PompError):
+            raise
+        raise DataFileError(
+            f"the metrics in '{run.path}' are damaged, or of another version"
+        ) from error
+    if not charts:
+        raise DataFileError(f"nothing in '{run.path}' has come far enough to be drawn")
+    return charts
+
+
+def _charts_of(run: KeptRun) -> Iterator[Chart]:
+    """Yield the charts of a run; those of stages that have not begun are empty."""
+    if run.kind == "search":
+        curves = [_best_so_far(run, *place) for place in run.places]
+        what, over = "best return so far (per program of a list)", "programs executed"
+        yield _chart(what, over, curves, is_log=True)
+    elif run.kind == "evolve":
+        curves = [_rounds(run, *place) for place in run.places]
+        yield _chart("best validation return so far", "machines tried", curves)
+    elif run.kind == "train":
+        if (run.path / "search").is_dir():
+            yield from _charts_of(read_run(run.path / "search"))
+        for what, field in (
+            ("return in validation", "return"),
+            ("return of training episodes", "training_return"),
+        ):
+            curves = [_validations(run, *place, field) for place in run.places]
+            yield _chart(what, MACRO_STEPS, curves, is_best=False)
+
+
+def _chart(
+    what: str, over: str, curves: list[Curve], *, is_best: bool = True, is_log: bool = False
+) -> Chart:
+    """Make a chart of the curves that have points, with the means over seeds."""
+    drawn = [curve for curve in curves if curve.at]
+    tasks: dict[str, list[Curve]] = {}
+    for curve in drawn:
+        tasks.setdefault(curve.task, []).append(curve)
+    means = [_mean_of(own) for own in tasks.values() if len(own) > 1]
+    return Chart(what, over, drawn, means, is_best, is_log)
+
+
+def _mean_of(curves: list[Curve]) -> Curve:
+    """Return the mean of a task's curves from where all have begun; each holds its last value."""
+    begin = max(curve.at[0] for curve in curves)
+    at = sorted({point for curve in curves for point in curve.at if point >= begin})
+    held = [
+        np.array(curve.returns)[np.searchsorted(curve.at, at, side="right") - 1] for curve in curves
+    ]
+    seeds = tuple(seed for curve in curves for seed in curve.seeds)
+    return Curve(curves[0].task, seeds, at, np.mean(held, axis=0).tolist())
+
+
+def _best_so_far(run: KeptRun, task: str, seed: int) -> Curve:
+    """How a job's best return grew with the programs it executed, over all its finished runs."""
+    before, best = 0, -np.inf
+    at, returns = list[int](), list[float]()
+    for record in read_metrics(run.place(task, seed), "curve", "executions"):
+        for _, spent, value in record["curve"]:
+            if value > best:
+                best = float(value)
+                at.append(before + int(spent))
+                returns.append(best)
+        before += int(record["executions"])
+    if at:
+        at.append(before)
+        returns.append(best)
+    return Curve(task, (seed,), at, returns)
+
+
+def _rounds(run: KeptRun, task: str, seed: int) -> Curve:
+    """How the best validation return of an evolution grew with the machines it tried."""
+    records = read_metrics(run.place(task, seed), "evaluated", "score")
+    at = [int(record["evaluated"]) for record in records]
+    return Curve(task, (seed,), at, [float(record["score"]) for record in records])
+
+
+def _validations(run: KeptRun, task: str, seed: int, field: str) -> Curve:
+    """What the best transitions of a task and a seed earned at each validation."""
+    records = best_member(read_metrics(run.place(task, seed), "steps", "best", field))
+    known = [record for record in records if record[field] is not None]
+    at = [int(record["steps"]) for record in known]
+    return Curve(task, (seed,), at, [float(record[field]) for record in known])
+
+
+def best_member(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the records of the member of a training that is best in validation so far.
+
+    The metrics of a task and a seed hold one member after the other, which differ in learning rate
+    or modes.
+    """
+    members: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
+    for record in records:
+        members.setdefault((record.get("learning_rate"), record.get("modes")), []).append(record)
+    return max(members.values(), key=lambda own: own[-1]["best"] or 0.0, default=[])
+
+
+def read_paths(run: KeptRun, task: str | None = None, seed: int | None = None) -> Paths | None:
+    """The paths of one job of a search; None if no job has kept any.
+
+    Raises:
+        DataFileError: the job that was asked for has none, or they are damaged.
+    """
+    for own_task, own_seed in run.places:
+        file = run.place(own_task, own_seed) / TRAJECTORY_FILE
+        if task in (None, own_task) and seed in (None, own_seed) and file.is_file():
+            return _project(f"{own_task}, seed{own_seed}", _read_runs(file))
     if task is not None or seed is not None:
-        raise DataFileError(f"'{folder}' holds no paths of that task and seed")
+        raise DataFileError(f"'{run.path}' holds no paths of that task and seed")
     return None
+
+
+def _read_runs(file: Path) -> list[NDArray[np.float64]]:
+    """Read the means of some runs, `[T, Z]` each."""
+    arrays, _ = read_arrays(file, "trajectory")
+    return [arrays[name].astype(np.float64) for name in sorted(arrays)]
 
 
 def _project(name: str, runs: list[NDArray[np.float64]]) -> Paths:
@@ -60,29 +201,3 @@ def _project(name: str, runs: list[NDArray[np.float64]]) -> Paths:
     total = float((spread**2).sum())
     share = float((spread[:2] ** 2).sum()) / total if total else 1.0
     return Paths(name, [(run - mean) @ plane.T for run in runs], share)
-
-
-def read_curves(folder: Path) -> list[Curve]:
-    """How each job's best return grew with the programs it executed, over all its runs.
-
-    Raises:
-        DataFileError: no run has finished.
-    """
-    curves = []
-    for job in find_jobs(folder):
-        before, best = 0, -np.inf
-        executions, returns = list[int](), list[float]()
-        for record in read_records(job):
-            for _, spent, value in record.curve:
-                if value > best:
-                    best = value
-                    executions.append(before + spent)
-                    returns.append(value)
-            before += record.executions
-        if executions:
-            executions.append(before)
-            returns.append(float(best))
-            curves.append(Curve(job.parent.name, job.name, executions, returns))
-    if not curves:
-        raise DataFileError(f"no run in '{folder}' has finished yet")
-    return curves

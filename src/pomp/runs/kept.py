@@ -1,0 +1,90 @@
+"""The folder of a run for those who only look at it: what kind of run it is, and its metrics."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pomp.core.errors import DataFileError
+from pomp.runs.folder import CONFIG_FILE, METRICS_FILE, read_config
+
+MODES_FILE, TRAJECTORY_FILE = "modes.json", "trajectory.safetensors"
+"""What a search has found for a task and a seed, once that is finished; the paths of its runs."""
+
+KINDS = ("search", "evolve", "train", "embedding")
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """A run of any kind that is kept in a folder, finished or not.
+
+    Attributes:
+        path: the folder.
+        kind: one of `KINDS`.
+        config: what the run was begun with.
+        places: its tasks and seeds, by name and number; an embedding has none.
+    """
+
+    path: Path
+    kind: str
+    config: dict[str, Any]
+    places: tuple[tuple[str, int], ...]
+
+    def place(self, task: str, seed: int) -> Path:
+        """Return the folder of a task and a seed."""
+        return self.path / task / f"seed{seed}"
+
+
+def read_run(folder: Path) -> KeptRun:
+    """Find out which run a folder holds.
+
+    Raises:
+        DataFileError: it holds none.
+    """
+    hint = "expected the folder of a search, an evolution, a training or an embedding"
+    try:
+        config = read_config(folder)
+    except DataFileError as error:
+        why = f"no readable {CONFIG_FILE}"
+        raise DataFileError(f"'{folder}' holds no run: {why}; {hint}") from error
+    try:
+        places = tuple(sorted(_places_of(config)))
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        why = f"its {CONFIG_FILE} is damaged, or that of something else"
+        raise DataFileError(f"'{folder}' holds no run: {why}; {hint}") from error
+    return KeptRun(folder, config["kind"], config, places)
+
+
+def _places_of(config: dict[str, Any]) -> list[tuple[str, int]]:
+    """Return the tasks and seeds of a config.
+
+    Raises:
+        ValueError: it is the config of no run; so are a `KeyError`, `TypeError`, `AttributeError`.
+    """
+    if config["kind"] not in KINDS:
+        raise ValueError
+    if config["kind"] == "embedding":
+        return []
+    if config["kind"] == "search":
+        names = (name.rsplit("/seed", 1) for name in config["searches"])
+        return [(task, int(seed)) for task, seed in names]
+    return [(str(task), int(seed)) for task in config["tasks"] for seed in config["seeds"]]
+
+
+def read_metrics(folder: Path, *needed: str) -> list[dict[str, Any]]:
+    """Return the records of a `metrics.jsonl`, up to the first line that is damaged or cut short.
+
+    Args:
+        folder: where the file is; there may be none.
+        needed: fields that a record must have.
+    """
+    path, records = folder / METRICS_FILE, list[dict[str, Any]]()
+    for line in path.read_text(errors="replace").splitlines() if path.is_file() else ():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            break
+        if not isinstance(record, dict) or not set(needed) <= set(record):
+            break
+        records.append(record)
+    return records
