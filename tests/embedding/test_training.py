@@ -1,5 +1,6 @@
 """Training: the same bytes however it is cut, and nothing lost when something goes wrong."""
 
+import importlib
 import json
 import resource
 import signal
@@ -14,6 +15,7 @@ from pomp.core.storage import read_arrays
 from pomp.embedding.config import DatasetConfig, ModelConfig, ReinforceConfig, TrainingConfig
 from pomp.embedding.dataset import make_dataset
 from pomp.runs.embeddings import WEIGHTS_FILE, EmbeddingRun, read_epochs
+from pomp.runs.event_files import EVENTS_FILE
 from pomp.runs.folder import METRICS_FILE, STATE_FILE
 from processes import run_pomp, run_until
 
@@ -281,4 +283,13 @@ def test_tensorboard_gets_the_metrics(tmp_path, capsys):
     status, output, errors = call(capsys, *arguments)
     assert status == 0, errors
     assert json.loads(output)["recipe"]["epochs"] == 2
-    assert list((tmp_path / "run" / "tensorboard").glob("events*"))
+    accumulator = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")
+    events = accumulator.EventAccumulator(str(tmp_path / "run" / EVENTS_FILE))
+    events.Reload()
+    for tag, read in (
+        ("validation/total", lambda epoch: epoch["validation"]["total"]),
+        ("greedy_program_accuracy", lambda epoch: epoch["greedy_program_accuracy"]),
+    ):
+        found = [(event.step, event.value) for event in events.Scalars(tag)]
+        epochs = read_epochs(tmp_path / "run")
+        assert found == [(epoch["epoch"], pytest.approx(read(epoch))) for epoch in epochs]

@@ -76,7 +76,7 @@ class EmbeddingTrain:
     minutes: float | None = None
     """Stop after so many minutes, saved, to be resumed."""
     tensorboard: bool = False
-    """Also write the metrics for TensorBoard, into the run's folder."""
+    """Also write the metrics as event files for TensorBoard, into the run's folder."""
     json: bool = False
     """Print one JSON document."""
 
@@ -88,9 +88,7 @@ class EmbeddingTrain:
         run = EmbeddingRun(
             self.recipe.training, self._load() or self.recipe.dataset, self.out, self.device
         )
-        if self.tensorboard:
-            run.on_epoch = _tensorboard(Path(self.out))
-        with showing(self.minutes) as (shown, stop):
+        with showing(self.minutes, self.out if self.tensorboard else None) as (shown, stop):
             is_done = run.run(_provenance(self.device), resume=self.resume, on_event=shown)
         if not is_done:
             return self._stopped(was_asked=stop.was_asked)
@@ -257,26 +255,6 @@ def _print_metrics(metrics: Any, indent: str = "") -> None:
     if isinstance(metrics, dict):
         shown = [f"{name} {metrics[name]:.4f}" for name in _MEASURES if name in metrics]
         print(f"{indent}{', '.join(shown)}")
-
-
-def _tensorboard(folder: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise ConfigError(f"--tensorboard needs 'pip install tensorboard' ({error})") from error
-    writers: list[Any] = []  # made when the run's folder is there
-
-    def log(metrics: dict[str, Any]) -> None:
-        writer = writers[0] if writers else SummaryWriter(str(folder / "tensorboard"))
-        writers[:] = [writer]
-        flat = {key: value for key, value in metrics.items() if not isinstance(value, dict)}
-        for split in ("train", "validation"):
-            flat |= {f"{split}/{key}": value for key, value in metrics[split].items()}
-        for key, value in flat.items():
-            writer.add_scalar(key, value, metrics["epoch"])
-        writer.flush()
-
-    return log
 
 
 def _provenance(device: str) -> dict[str, str]:

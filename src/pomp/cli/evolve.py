@@ -41,6 +41,8 @@ class Evolve:
     """Where machines are played; a GPU wants many at once, as with --set chains=4096."""
     resume: bool = False
     """Go on with the search in the folder."""
+    tensorboard: bool = False
+    """Also write the metrics as event files for TensorBoard, into the run's folder."""
     json: bool = False
     """Print one JSON document."""
 
@@ -51,7 +53,7 @@ class Evolve:
         changes = {name: read_value(text) for name, text in given.items()}
         from pomp.runs.evolutions import evolve
 
-        with showing(None) as (shown, _):
+        with showing(None, self.out if self.tensorboard else None) as (shown, _):
             found = evolve(
                 read_tasks(self.tasks, self.variant),
                 sensors=self.sensors,

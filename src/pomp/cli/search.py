@@ -41,6 +41,8 @@ class Search:
     """Go on with the search in the folder."""
     minutes: float | None = None
     """Stop after so many minutes, saved, to be resumed."""
+    tensorboard: bool = False
+    """Also write the metrics as event files for TensorBoard, into the run's folder."""
     json: bool = False
     """Print one JSON document."""
 
@@ -51,7 +53,7 @@ class Search:
         changes = {name: read_value(text) for name, text in given.items()}
         from pomp.runs.searches import search
 
-        with showing(self.minutes) as (shown, stop):
+        with showing(self.minutes, self.out if self.tensorboard else None) as (shown, stop):
             found = search(
                 read_tasks(self.tasks, self.variant),
                 method=self.method,

@@ -5,11 +5,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError
+
+_EVENTS_EVERY = 10.0  # seconds between two looks at the metrics for TensorBoard
 
 if TYPE_CHECKING:
     from pomp.runs.results import LearnedMachine
@@ -56,8 +59,9 @@ def stopping(minutes: float | None) -> Iterator[Stop]:
 class Shown:
     """What a run on the command line is told of its progress: shows it, and says when to stop."""
 
-    def __init__(self, stop: Stop) -> None:
+    def __init__(self, stop: Stop, events: Path | None) -> None:
         self._stop, self._stage = stop, ""
+        self._events, self._written = events, time.monotonic()
         self._line: ProgressLine | None = None
         self._learned: LearnedMachine | None = None  # what was announced last
 
@@ -72,7 +76,17 @@ class Shown:
             self.close()
             self._line, self._learned = None, done.learned
             _announce(done.learned)
+        if time.monotonic() - self._written >= _EVENTS_EVERY:
+            self.write_events()
         return self._stop()
+
+    def write_events(self) -> None:
+        """Write the run's metrics for TensorBoard, if that is asked for."""
+        if self._events is not None:
+            from pomp.runs.event_files import write_events
+
+            write_events(self._events)
+        self._written = time.monotonic()
 
     def close(self) -> None:
         """Remove the line from a terminal."""
@@ -93,11 +107,25 @@ def _announce(found: "LearnedMachine") -> None:
 
 
 @contextmanager
-def showing(minutes: float | None) -> Iterator[tuple[Shown, Stop]]:
-    """Show the progress of what runs inside, and let signals and time stop it."""
+def showing(minutes: float | None, events: str | None = None) -> Iterator[tuple[Shown, Stop]]:
+    """Show the progress of what runs inside, and let signals and time stop it.
+
+    Args:
+        minutes: after which it stops, to be resumed; None: it goes on.
+        events: the run's folder if its metrics are written for TensorBoard, now and then and at the
+            end.
+
+    Raises:
+        ConfigError: the package tensorboard is not installed.
+    """
+    if events is not None:
+        from pomp.runs.event_files import check_tensorboard
+
+        check_tensorboard()
     with stopping(minutes) as stop:
-        shown = Shown(stop)
+        shown = Shown(stop, None if events is None else Path(events))
         try:
             yield shown, stop
+            shown.write_events()
         finally:
             shown.close()

@@ -53,6 +53,8 @@ class Train:
     """Go on with the training in the folder."""
     minutes: float | None = None
     """Stop after so many minutes, saved, to be resumed."""
+    tensorboard: bool = False
+    """Also write the metrics as event files for TensorBoard, into the run's folder."""
     json: bool = False
     """Print one JSON document."""
 
@@ -67,7 +69,7 @@ class Train:
             changes["learning_rates"] = _parse_rates(self.learning_rates)
         from pomp.runs.trainings import train
 
-        with showing(self.minutes) as (shown, stop):
+        with showing(self.minutes, self.out if self.tensorboard else None) as (shown, stop):
             found = train(
                 read_tasks(self.tasks, self.variant),
                 preset=self.preset,

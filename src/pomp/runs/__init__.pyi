@@ -1,4 +1,5 @@
 from pomp.runs.embeddings import EmbeddingRun as EmbeddingRun
+from pomp.runs.event_files import write_events as write_events
 from pomp.runs.evolutions import evolve as evolve
 from pomp.runs.policies import (
     PolicyEvaluation as PolicyEvaluation,

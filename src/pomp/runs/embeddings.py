@@ -26,7 +26,6 @@ class EmbeddingRun:
 
     Attributes:
         folder: where it is kept.
-        on_epoch: told the metrics of every finished epoch.
         was_finished: whether an earlier run had come to its end, and `run` did nothing.
     """
 
@@ -49,7 +48,6 @@ class EmbeddingRun:
         self.dataset = data if isinstance(data, Dataset) else None
         self.data = data.config if isinstance(data, Dataset) else data
         self.was_finished = False
-        self.on_epoch: Callable[[dict[str, Any]], None] = lambda metrics: None
         check_fit(training, self.data)
 
     def describe(self) -> dict[str, Any]:
@@ -192,7 +190,6 @@ class EmbeddingTraining:
     def advance(self, is_stopped: IsStopped) -> None:
         """Do one step; after an epoch's last one, write its metrics and a checkpoint."""
         if self.trainer.step(is_stopped):
-            self._run.on_epoch(self.trainer.records[-1])
             self._folder.write_lines(METRICS_FILE, self.trainer.records)
             self.save()
 

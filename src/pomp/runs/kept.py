@@ -55,6 +55,16 @@ def read_run(folder: Path) -> KeptRun:
     return KeptRun(folder, config["kind"], config, places)
 
 
+def read_search(run: KeptRun) -> KeptRun | None:
+    """Return the search that is stage 2 of a training; None if there is none, or none yet.
+
+    Raises:
+        DataFileError: it is damaged.
+    """
+    folder = run.path / "search"
+    return read_run(folder) if (folder / CONFIG_FILE).is_file() else None
+
+
 def _places_of(config: dict[str, Any]) -> list[tuple[str, int]]:
     """Return the tasks and seeds of a config.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pomp.core.errors import ConfigError, DataFileError, PompError
 from pomp.runs.folder import STATE_FILE, RunFolder
-from pomp.runs.kept import MODES_FILE, KeptRun, read_metrics, read_run
+from pomp.runs.kept import MODES_FILE, KeptRun, read_metrics, read_run, read_search
 from pomp.runs.results import EVALUATION_FILE, SUMMARY_FILE, LearnedMachine, read_learned, sum_up
 from pomp.tasks.catalog import find_task
 
@@ -128,9 +128,9 @@ def _so_far(run: KeptRun, task: str, seed: int) -> str:
 
 def _so_far_in_search(run: KeptRun, task: str, seed: int) -> str:
     """Say how far stage 2 of a training is for a task and a seed."""
-    if not (run.path / "search").is_dir():
+    stage = read_search(run)
+    if stage is None:
         return "not begun"
-    stage = read_run(run.path / "search")
     place = stage.place(task, seed)
     if (place / MODES_FILE).is_file() or (place / EVALUATION_FILE).is_file():
         return "stage 2 is finished"

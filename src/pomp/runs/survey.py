@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pomp.core.errors import DataFileError, PompError
 from pomp.core.storage import read_arrays
-from pomp.runs.kept import TRAJECTORY_FILE, KeptRun, read_metrics, read_run
+from pomp.runs.kept import TRAJECTORY_FILE, KeptRun, read_metrics, read_search
 
 MACRO_STEPS = "macro steps (programs run) in training"
 
@@ -93,8 +93,8 @@ def _charts_of(run: KeptRun) -> Iterator[Chart]:
         curves = [_rounds(run, *place) for place in run.places]
         yield _chart("best validation return so far", "machines tried", curves)
     elif run.kind == "train":
-        if (run.path / "search").is_dir():
-            yield from _charts_of(read_run(run.path / "search"))
+        if search := read_search(run):
+            yield from _charts_of(search)
         for what, field in (
             ("return in validation", "return"),
             ("return of training episodes", "training_return"),
@@ -126,21 +126,30 @@ def _mean_of(curves: list[Curve]) -> Curve:
     return Curve(curves[0].task, seeds, at, np.mean(held, axis=0).tolist())
 
 
-def _best_so_far(run: KeptRun, task: str, seed: int) -> Curve:
-    """How a job's best return grew with the programs it executed, over all its finished runs."""
+def read_best(place: Path) -> list[tuple[int, float]]:
+    """How the best return of a search grew, over all its finished runs.
+
+    Args:
+        place: the folder of a task and a seed.
+
+    Returns:
+        Programs executed, and the best return then: whenever it grew, and at the end.
+    """
     before, best = 0, -np.inf
-    at, returns = list[int](), list[float]()
-    for record in read_metrics(run.place(task, seed), "curve", "executions"):
+    points = list[tuple[int, float]]()
+    for record in read_metrics(place, "curve", "executions"):
         for _, spent, value in record["curve"]:
             if value > best:
                 best = float(value)
-                at.append(before + int(spent))
-                returns.append(best)
+                points.append((before + int(spent), best))
         before += int(record["executions"])
-    if at:
-        at.append(before)
-        returns.append(best)
-    return Curve(task, (seed,), at, returns)
+    return [*points, (before, best)] if points else []
+
+
+def _best_so_far(run: KeptRun, task: str, seed: int) -> Curve:
+    """How a job's best return grew with the programs it executed."""
+    points = read_best(run.place(task, seed))
+    return Curve(task, (seed,), [at for at, _ in points], [best for _, best in points])
 
 
 def _rounds(run: KeptRun, task: str, seed: int) -> Curve:
