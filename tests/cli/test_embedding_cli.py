@@ -105,6 +105,7 @@ def test_pictures_are_drawn(capsys, tmp_path):
         for epoch in range(3)
     ]
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (run / "metrics.jsonl").open("a").write('{"epoch": 3, "train": 1, "validation": {}}\n')
     for arguments in (("plot", run), ("embedding", "space", "paper", "--programs", "60")):
         out = tmp_path / f"{arguments[0]}.png"
         status, _, _ = call(capsys, *map(str, arguments), "--out", str(out))

@@ -5,6 +5,7 @@ so far, whose card is complete once the run is finished, and `state.safetensors`
 """
 
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pomp.core.configs import to_json
 from pomp.core.cuda import check_device
 from pomp.embedding.config import DatasetConfig, TrainingConfig
 from pomp.embedding.dataset import Dataset, make_dataset
+from pomp.embedding.steps import TERMS
 from pomp.embedding.train import Trainer, check_fit
 from pomp.embedding.weights import load_weights, save_weights
 from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder
@@ -218,7 +220,14 @@ class EmbeddingTraining:
 
 def read_epochs(folder: Path) -> list[dict[str, Any]]:
     """Return the metrics of a run's epochs, up to the first line that is damaged or cut short."""
-    return read_metrics(folder, "epoch", "train", "validation", "greedy_program_accuracy")
+    records = read_metrics(folder, "epoch", "train", "validation", "greedy_program_accuracy")
+    return list(takewhile(_has_losses, records))
+
+
+def _has_losses(record: dict[str, Any]) -> bool:
+    """Whether the metrics of an epoch have all terms of the loss, for both splits."""
+    splits = (record["train"], record["validation"])
+    return all(isinstance(one, dict) and set(TERMS) <= set(one) for one in splits)
 
 
 def read_card(folder: Path) -> dict[str, Any] | None:
