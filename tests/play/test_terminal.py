@@ -21,7 +21,7 @@ from pomp.core.errors import ConfigError
 from pomp.machine.evaluation import evaluate
 from pomp.machine.text import print_machine, write_machine
 from pomp.play.story import Acting, Moment, View
-from processes import PATIENCE
+from processes import PATIENCE, run_pomp
 
 # What is drawn.
 
@@ -269,6 +269,17 @@ def test_an_episode_can_be_printed_without_a_terminal(capsys, tmp_path):
     assert worth.endswith(f"return {found.mean:.2f}")
     with pytest.raises(ConfigError, match="does not go with --manual"):
         Play(**asked, manual=True).run()
+
+
+def test_the_machine_that_make_demo_shows_needs_nothing_compiled(tmp_path):
+    cache = {"POMP_CACHE_DIR": str(tmp_path), "NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "ignore"}
+    status, printed, errors = run_pomp(
+        "play", "UpNDown/text", "--print", env={**os.environ, **cache}
+    )
+    assert (status, errors) == (0, "")
+    assert printed.startswith("machine UpNDown\n")
+    assert printed.splitlines()[-1].startswith("UpNDown x1, seed 0: return 0.9")
+    assert not list(tmp_path.rglob("*.nb*"))
 
 
 @pytest.mark.parametrize("columns", [20, 79, 200])
