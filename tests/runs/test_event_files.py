@@ -86,7 +86,7 @@ def test_a_training_names_the_members_it_has(tmp_path):
     for rate in (1e-3, 1e-2):
         own = [one for one in lines_of(place) if one["learning_rate"] == rate]
         expected = [(one["steps"], one["return"]) for one in own]
-        assert scalars_of(place / EVENTS_FILE, f"modes2 rate{rate:g}/return") == expected
+        assert scalars_of(place / EVENTS_FILE, f"modes2 rate{rate}/return") == expected
 
 
 def test_a_training_that_was_resumed_has_the_same_events(capsys, tmp_path):

@@ -70,16 +70,19 @@ def _scalars_of(run: KeptRun) -> Iterator[tuple[Path, Scalars]]:
             rounds = read_metrics(place, "evaluated")
             yield place, [(one["evaluated"], _flat(one)) for one in rounds]
         else:
-            yield place, _of_members(read_metrics(place, "steps", "learning_rate", "modes"))
+            yield place, _of_members(read_metrics(place))
 
 
 def _of_members(records: list[dict[str, Any]]) -> Scalars:
-    """Return the numbers of a training, named after its members if there are several."""
-    names = [f"modes{one['modes']} rate{one['learning_rate']:g}/" for one in records]
+    """Return the numbers of a training, named after its members if there are several.
+
+    What a learning method of somebody's own noted may lack steps: then its records are counted.
+    """
+    names = [f"modes{one.get('modes')} rate{one.get('learning_rate')}/" for one in records]
     has_several = len(set(names)) > 1
     return [
-        (one["steps"], _flat(one, name if has_several else ""))
-        for name, one in zip(names, records, strict=True)
+        (int(one.get("steps", number)), _flat(one, name if has_several else ""))
+        for number, (name, one) in enumerate(zip(names, records, strict=True))
     ]
 
 

@@ -161,7 +161,7 @@ def _rounds(run: KeptRun, task: str, seed: int) -> Curve:
 
 def _validations(run: KeptRun, task: str, seed: int, field: str) -> Curve:
     """What the best transitions of a task and a seed earned at each validation."""
-    records = best_member(read_metrics(run.place(task, seed), "steps", "best", field))
+    records = best_member(read_metrics(run.place(task, seed), "steps", field))
     known = [record for record in records if record[field] is not None]
     at = [int(record["steps"]) for record in known]
     return Curve(task, (seed,), at, [float(record[field]) for record in known])
@@ -176,7 +176,7 @@ def best_member(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     members: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
     for record in records:
         members.setdefault((record.get("learning_rate"), record.get("modes")), []).append(record)
-    return max(members.values(), key=lambda own: own[-1]["best"] or 0.0, default=[])
+    return max(members.values(), key=lambda own: own[-1].get("best") or 0.0, default=[])
 
 
 def read_paths(run: KeptRun, task: str | None = None, seed: int | None = None) -> Paths | None:
