@@ -74,6 +74,7 @@ def test_evolving_in_memory_is_evolving_in_a_folder(tmp_path):
 
 def test_a_search_that_is_stopped_goes_on_to_the_same_modes(tmp_path):
     whole = pomp.search("Seesaw", **SEARCH)
+    assert whole._repr_html_().count("<code>DEF run") == len(whole.modes)
     assert (whole.is_finished, len(whole.modes)) == (True, 1)
     out, asked = tmp_path / "run", []
 

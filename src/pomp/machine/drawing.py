@@ -37,6 +37,7 @@ _DARK = {
 _ROLES = {HEADLINE: _INK, PROGRAM: _INK, CONDITION: _INK, SHARE: _MUTED}
 _BEND, _TIP = 7.0, 9.0  # pixels: the radius of a turn, the length of an arrow's tip
 _THIN, _THICK = 1.3, 1.7  # pixels: an arrow that is never taken; what always taking it adds
+_UNCOUNTED = 0.2  # the share that an arrow is drawn with if nobody has counted
 
 
 def draw_machine(machine: ProgramMachine, found: Evaluation | None = None) -> str:
@@ -130,7 +131,10 @@ def _draw_block(block: Block, stop: int) -> str:
 
 def _draw_arrows(to: int, arrows: Sequence[Arrow], stop: int) -> str:
     """Draw the arrows to a block, with a margin that interrupts what they cross."""
-    paths = [(_path(arrow), _THIN + _THICK * (arrow.share or 0.0)) for arrow in arrows]
+    shares = [_UNCOUNTED if arrow.share is None else arrow.share for arrow in arrows]
+    paths = [
+        (_path(arrow), _THIN + _THICK * share) for arrow, share in zip(arrows, shares, strict=True)
+    ]
     margins = [
         f'<path d="{path}" fill="none" stroke-width="{width + 4:.1f}" {_stroke(_PAPER)}/>'
         for path, width in paths

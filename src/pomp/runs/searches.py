@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,16 @@ class SearchResult:
         if not self.searches:
             raise ConfigError("the search was stopped before it found modes; resume it")
         return tuple(mode["program"] for mode in self.searches[0]["modes"])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the modes of every task and seed, and their returns."""
+        rows = "".join(
+            f"<tr><td>{escape(str(one['task']))}</td><td>seed {one['seed']}</td>"
+            f"<td>{mode['return']:.3f}</td><td><code>{escape(mode['program'])}</code></td></tr>"
+            for one in self.searches
+            for mode in one["modes"]
+        )
+        return f"<div>{self.done} of {self.total} runs have ended<table>{rows}</table></div>"
 
 
 def search(
