@@ -3,7 +3,8 @@
     python examples/sb3_cnn.py [STEPS]
 
 The grids are smaller than the pictures its convolutions were made for: `ImageObservation` gives
-every cell a few pixels. The evaluation plays the starts that machines are evaluated on.
+every cell a few pixels. The evaluation plays the starts that machines are evaluated on; Harvester
+has one. A minute of training shows that it works, no more.
 """
 
 import sys
@@ -19,7 +20,7 @@ def make() -> ImageObservation:
     return ImageObservation(KarelEnv("Harvester"))
 
 
-def main(steps: int = 20_000, episodes: int = 32) -> str:
+def main(steps: int = 2_048, episodes: int = 1) -> str:
     """Train, and return what the policy earns beside what the paper's methods do."""
     model = PPO("CnnPolicy", make(), n_steps=256, batch_size=64, n_epochs=2, seed=0, device="cpu")
     model.learn(steps)

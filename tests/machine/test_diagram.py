@@ -167,7 +167,7 @@ def test_rules_with_one_target_were_counted_together():
     shown = texts_in(draw_machine(machine, found))
     assert "25% together" in shown
     assert "75%" in shown
-    assert "mean return 0.500 of 1, 1 episodes" in shown
+    assert "mean return 0.500 of 1, 1 episode" in shown
 
 
 def test_a_network_shows_what_was_chosen_how_often():

@@ -68,11 +68,9 @@ def _headlines(machine: ProgramMachine, found: Evaluation | None) -> list[str]:
     modes = "1 mode" if len(machine.modes) == 1 else f"{len(machine.modes)} modes"
     first = f"{machine.task.name}: {modes}, transitions by {chooses}"
     if found is not None:
-        ceiling = found.setting.task.ceiling
-        return [
-            first,
-            f"mean return {found.mean:.3f} of {ceiling:g}, {len(found.returns)} episodes",
-        ]
+        ceiling, count = found.setting.task.ceiling, len(found.returns)
+        episodes = "1 episode" if count == 1 else f"{count} episodes"
+        return [first, f"mean return {found.mean:.3f} of {ceiling:g}, {episodes}"]
     return [first] if machine.sensors else [first, "evaluate it to see what follows which mode"]
 
 

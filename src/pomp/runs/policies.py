@@ -33,10 +33,11 @@ class PolicyEvaluation(Evaluation):
     def __str__(self) -> str:
         """Return a table: what the policy earned, and what the paper's methods did."""
         task, (low, high) = self.setting.task, self.interval
-        actions = float(self.actions.mean())
+        actions, count = float(self.actions.mean()), len(self.returns)
+        episodes = "1 episode" if count == 1 else f"{count} episodes"
         lines = [
             f"{task.name}: mean return {self.mean:.4f}, 95 % interval {low:.4f} to {high:.4f}",
-            f"{len(self.returns)} episodes: std {self.std:.4f}, {actions:.1f} actions on average",
+            f"{episodes}: std {self.std:.4f}, {actions:.1f} actions on average",
         ]
         rows = published_rows(task.name) if _is_published(self.setting) else {}
         wide = max(map(len, ["this policy", *rows]))
