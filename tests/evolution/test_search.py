@@ -1,9 +1,12 @@
 """The search for whole machines: its rounds, and that it is exact, in one process or several."""
 
 import multiprocessing
+import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from drawing import config_of, random_machines
@@ -12,10 +15,13 @@ from pomp.core.errors import PompError
 from pomp.core.streams import Purpose
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.search import Evolution, Population, some_starts
+from pomp.evolution.teams import _pool
 from pomp.evolution.texts import to_program_machine
 from pomp.machine.evaluation import evaluate
 from pomp.tasks.catalog import find_task
 from starting import Starts
+
+LAWN = Path(__file__).parents[2] / "examples" / "lawn.py"
 
 
 def test_few_starts_are_all_taken_and_many_are_drawn() -> None:
@@ -169,3 +175,15 @@ print("torch" in sys.modules)
 """
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout == "False\n"
+
+
+def test_processes_look_for_modules_where_the_search_was_begun(tmp_path, monkeypatch) -> None:
+    _pool(2).executor.submit(os.getcwd).result()  # a process that was begun here
+    shutil.copy(LAWN, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
+    monkeypatch.delitem(sys.modules, "lawn", raising=False)
+    setting = find_task("lawn:LAWN").configure()
+    search = Evolution(setting, 0, config_of(steps=5), workers=2)
+    assert search.advance(lambda: False)
+    search.close()

@@ -70,7 +70,7 @@ class Teams:
         pool.counts[one.number % _SLOTS] = 0
         threads = max(1, thread_count() // self._workers)
         told = _name_of(self._setting), self._seed, self._config, one, threads
-        self._begun[one.number] = pool.executor.submit(_work, *told)
+        self._begun[one.number] = pool.executor.submit(_work, os.getcwd(), *told)
 
     def wait(self, one: Round, stop: Callable[[], bool]) -> RoundResult | None:
         """Wait for what a round finds.
@@ -177,14 +177,19 @@ def _end_with_parent() -> None:
 
 
 def _work(
-    name: _Named, seed: int, config: EvolveConfig, one: Round, threads: int
+    folder: str, name: _Named, seed: int, config: EvolveConfig, one: Round, threads: int
 ) -> RoundResult | None:
-    """Compute a round of the search with this setting, seed and config."""
+    """Compute a round of the search with this setting, seed and config.
+
+    Modules of one's own are looked for in the folder in which the search was begun, which may be
+    another one than that in which this process was.
+    """
 
     def is_stopped(tried: int) -> bool:
         _shared["counts"][one.number % _SLOTS] = tried
         return bool(_shared["stop"].is_set())
 
+    os.chdir(folder)
     setting = _setting_of(name)
     worlds = _worlds_of(name, one.starts, seed)
     return run_round(setting, worlds, seed, config, one, is_stopped, threads)
