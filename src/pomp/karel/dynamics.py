@@ -70,7 +70,8 @@ def usable(cell):
 @scalar
 def write_count(cells, cell, count):
     """Write a count as one-hot: the zero flag stands exactly if the count is zero."""
-    cells[cell] = (cells[cell] & _KEPT) | (count if count > 0 else ZERO)
+    place = np.uint64(cell)  # unsigned: Numba need not look for a negative index
+    cells[place] = (cells[place] & _KEPT) | (count if count > 0 else ZERO)
 
 
 @scalar
@@ -112,7 +113,7 @@ def handle(cells, constants, pose, action):
         The change of the usable count: -1, 0 or 1.
     """
     cell = pose >> 2
-    before = np.int64(usable(cells[cell]))
+    before = np.int64(usable(cells[np.uint64(cell)]))
     count = max(before - 1, 0) if action == PICK else min(before + 1, constants[CAP])
     write_count(cells, cell, count)
     return count - before
