@@ -126,7 +126,7 @@ def test_a_numba_cuda_that_does_not_import_is_explained(monkeypatch):
     monkeypatch.setattr(importlib, "import_module", fail)
     load_cuda.cache_clear()
     try:
-        with pytest.raises(CudaError, match=r"row_stack.*pomp\[cuda\].*go together"):
+        with pytest.raises(CudaError, match=r"row_stack.*pomp-rl\[cuda\].*go together"):
             load_cuda()
     finally:
         monkeypatch.undo()

@@ -117,11 +117,11 @@ def test_a_search_writes_its_best_return_so_far(capsys, tmp_path):
 
 
 def test_a_missing_package_is_named_before_any_work(capsys, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.record_writer", None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     out = tmp_path / "run"
     status, _, errors = call(capsys, "evolve", "Farmer", "--out", out, "--tensorboard")
     assert status == 2
-    assert "need the package tensorboard: pip install" in errors
+    assert "needs tensorboard, which is not installed: pip install 'pomp-rl[tensorboard]'" in errors
     assert not out.exists()
 
 

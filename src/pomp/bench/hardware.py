@@ -1,14 +1,16 @@
-"""The computer that a table was measured on."""
+"""The computer that a table was measured on, and what is installed on it."""
 
 import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from pomp.core.compiling import cache_folder
 from pomp.core.cuda import load_cuda
+from pomp.core.errors import CudaError
 from pomp.version import __version__
 
 
@@ -22,6 +24,32 @@ def describe_hardware(device: str = "cpu") -> dict[str, str]:
         "numba": version("numba"),
         "pomp": __version__,
     }
+
+
+def describe_installation() -> dict[str, str]:
+    """Return the versions of pomp and of what it stands on, the GPU, and where code is kept."""
+    libraries = ("numpy", "numba", "numba-cuda", "torch")
+    return {
+        "pomp": __version__,
+        "python": platform.python_version(),
+        **{name: _version_of(name) for name in libraries},
+        "CUDA": _gpu_if_any(),
+        "cache": str(cache_folder()),
+    }
+
+
+def _version_of(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _gpu_if_any() -> str:
+    try:
+        return f"available, {_gpu()}"
+    except CudaError:
+        return "not available"
 
 
 @contextmanager

@@ -9,6 +9,9 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError
+from pomp.core.extras import LEARN, require
+
+_WITH_NETWORKS = ("decode", "search", "train")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,8 @@ class Bench:
         from pomp.core.cuda import check_device
 
         check_device(self.device)
+        if self.what in _WITH_NETWORKS or (self.what == "env" and self.device == "cuda"):
+            require(LEARN, f"pomp bench {self.what}")
         if self.what == "env":
             table, lines = self._env()
         elif self.what == "decode":

@@ -13,6 +13,7 @@ from pomp.cli.progress import ProgressLine
 from pomp.cli.space import EmbeddingInterpolation, EmbeddingSpace
 from pomp.cli.stopping import check_minutes, showing
 from pomp.core.errors import ConfigError
+from pomp.core.extras import LEARN, require
 from pomp.embedding.config import BEST, PAPER, DatasetConfig, Recipe
 
 _PAPER = "The paper's recipe."
@@ -185,6 +186,7 @@ class EmbeddingEval:
 
     def run(self) -> int:
         """Print the measures."""
+        require(LEARN, "an embedding")
         import numpy as np
 
         from pomp.embedding.dataset import draw_fresh

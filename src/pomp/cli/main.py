@@ -26,6 +26,7 @@ from pomp.cli.search import Search
 from pomp.cli.simplify import Simplify
 from pomp.cli.tasks import Tasks
 from pomp.cli.train import Train
+from pomp.cli.version import Version
 from pomp.core.errors import PompError
 from pomp.version import __version__
 
@@ -48,10 +49,11 @@ Command = (
     | Annotated[Report, subcommand("report")]
     | Annotated[Plot, subcommand("plot")]
     | Annotated[Bench, subcommand("bench")]
+    | Annotated[Version, subcommand("version")]
 )
 _DESCRIPTION = (
     "Program machine policies: state machines whose modes are readable Karel programs. "
-    "pomp --version prints the version."
+    "pomp --version prints the version, pomp version those of what it stands on, too."
 )
 
 

@@ -8,6 +8,7 @@ from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import check_output
 from pomp.core.errors import ConfigError, DataFileError, OutputError
+from pomp.core.extras import PLOTS, require
 
 if TYPE_CHECKING:
     from pomp.runs.kept import KeptRun
@@ -89,12 +90,11 @@ def new_figure(columns: int) -> tuple[Any, list[Any]]:
     """Make a figure that needs no screen, and its axes side by side.
 
     Raises:
-        ConfigError: matplotlib is not installed.
+        MissingExtraError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ConfigError("pictures need matplotlib: pip install 'pomp[plots]'") from error
+    require(PLOTS, "a picture")
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(7 * columns, 6), layout="constrained")
     return figure, list(figure.subplots(1, columns, squeeze=False)[0])
 

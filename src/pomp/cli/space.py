@@ -8,6 +8,7 @@ from tyro.conf import Positional
 from pomp.cli.inputs import read_program
 from pomp.cli.plot import check_picture, new_figure, save_figure
 from pomp.core.errors import ConfigError
+from pomp.core.extras import LEARN, require
 
 _ENDS = (
     "DEF run m( WHILE c( frontIsClear c) w( move w) putMarker m)",
@@ -33,6 +34,7 @@ class EmbeddingSpace:
         _check_range("programs", self.programs, 3, 20_000)
         _check_range("seed", self.seed, 0, 1 << 62)
         path = check_picture(self.out)
+        require(LEARN, "the space of programs")
         from pomp.embedding.dataset import draw_fresh
         from pomp.embedding.space import Embedding
         from pomp.embedding.survey import map_space
@@ -68,6 +70,7 @@ class EmbeddingInterpolation:
         """Print."""
         _check_range("steps", self.steps, 2, 1000)
         _check_range("seed", self.seed, 0, 1 << 62)
+        require(LEARN, "an interpolation")
         from pomp.embedding.space import Embedding
         from pomp.embedding.survey import walk
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError
+from pomp.core.extras import TENSORBOARD, require
 
 _EVENTS_EVERY = 10.0  # seconds between two looks at the metrics for TensorBoard
 
@@ -116,12 +117,10 @@ def showing(minutes: float | None, events: str | None = None) -> Iterator[tuple[
             end.
 
     Raises:
-        ConfigError: the package tensorboard is not installed.
+        MissingExtraError: the package tensorboard is not installed.
     """
     if events is not None:
-        from pomp.runs.event_files import check_tensorboard
-
-        check_tensorboard()
+        require(TENSORBOARD, "what is written for TensorBoard")
     with stopping(minutes) as stop:
         shown = Shown(stop, None if events is None else Path(events))
         try:

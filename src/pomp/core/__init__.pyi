@@ -3,6 +3,7 @@ from pomp.core.errors import (
     CudaError as CudaError,
     DataFileError as DataFileError,
     MachineSyntaxError as MachineSyntaxError,
+    MissingExtraError as MissingExtraError,
     OutputError as OutputError,
     PompError as PompError,
     ProgramSyntaxError as ProgramSyntaxError,

@@ -6,8 +6,9 @@ torch, CuPy and JAX share memory with the engine without a copy.
 
 import ctypes
 import importlib
+import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from pomp.core.compiling import cache_in, kernel_folder
 from pomp.core.errors import CudaError, DeviceMemoryError
+from pomp.core.extras import CUDA, install_line
 
 _CONFIG: Any = numba.config
 
@@ -39,13 +41,13 @@ def load_cuda() -> Any:
         cuda: Any = importlib.import_module("numba.cuda")
     except ImportError as error:
         raise CudaError(
-            f"CUDA cannot be used: {error}. Install 'pomp[cuda]', or numba-cuda and NumPy versions "
-            "that go together, or use device='cpu'"
+            f"CUDA cannot be used: {error}. {install_line(CUDA)}, or install numba-cuda and NumPy "
+            "versions that go together, or use device='cpu'"
         ) from error
     if not cuda.is_available():
         raise CudaError(
-            "device 'cuda' was asked for, but no CUDA device can be used here (driver, or "
-            "'pip install pomp[cuda]', missing); use device='cpu'"
+            "device 'cuda' was asked for, but no CUDA device can be used here (the driver is "
+            f"missing, or: {install_line(CUDA)}); use device='cpu'"
         )
     return cuda
 
@@ -74,7 +76,24 @@ class DeviceKernel:
 
         stem = f"{Path(self.py_func.__code__.co_filename).stem}.{self.py_func.__qualname__}"
         dispatcher._cache = cache_in(kernel_folder(stem, self.py_func), CUDACache, self.py_func)
+        dispatcher.configure = without_advice(dispatcher.configure)
         return dispatcher
+
+
+def without_advice(configure: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what prepares a kernel's launches without Numba's warning that blocks are few.
+
+    A few worlds need no more blocks, and who runs them cannot give any. Other warnings pass, and
+    kernels that are not pomp's are warned of as ever.
+    """
+
+    @lru_cache(maxsize=128)  # as many as Numba itself keeps: a launch costs no more than before
+    def configure_quietly(*place: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Grid size .* low occupancy")
+            return configure(*place)
+
+    return configure_quietly
 
 
 def device_kernel(function: Callable[..., Any]) -> DeviceKernel:

@@ -31,7 +31,14 @@ def open_door(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        return getattr(importlib.import_module(homes[name]), name)
+        try:
+            home = importlib.import_module(homes[name])
+        except ModuleNotFoundError as error:
+            from pomp.core.extras import require_module
+
+            require_module(error.name, f"{package}.{name}")
+            raise
+        return getattr(home, name)
 
     names = sorted(homes)
     return get, lambda: names, names

@@ -72,6 +72,10 @@ class GoldenError(PompError, ValueError):
     """A folder or a file of recorded traces that cannot be replayed."""
 
 
+class MissingExtraError(PompError, ImportError):
+    """A part of pomp needs what comes with an extra that is not installed."""
+
+
 class CudaError(PompError, RuntimeError):
     """CUDA cannot be used, or an array is not what a kernel on it takes."""
 

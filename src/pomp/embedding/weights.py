@@ -2,16 +2,18 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from pomp.core.configs import from_json, to_json
 from pomp.core.errors import ConfigError, DataFileError, UnknownNameError
+from pomp.core.extras import LEARN, require
 from pomp.core.storage import read_arrays, write_arrays
 from pomp.embedding.config import DatasetConfig, ModelConfig
-from pomp.embedding.model import EmbeddingModel
+
+if TYPE_CHECKING:
+    from pomp.embedding.model import EmbeddingModel
 
 FORMAT = 1
 SUFFIX = ".safetensors"
@@ -28,7 +30,7 @@ class Trained:
         card: its data, recipe, commit, hardware, wall-clock time and metrics.
     """
 
-    model: EmbeddingModel
+    model: "EmbeddingModel"
     card: dict[str, Any]
 
 
@@ -62,7 +64,7 @@ def find_weights(name: str | None) -> Path:
     raise UnknownNameError("embedding", name, names)
 
 
-def save_weights(path: Path, model: EmbeddingModel, card: dict[str, Any]) -> None:
+def save_weights(path: Path, model: "EmbeddingModel", card: dict[str, Any]) -> None:
     """Write a model and its card; if that fails, what was there before stays."""
     arrays = {name: weight.cpu().numpy() for name, weight in model.state_dict().items()}
     header = {"format": FORMAT, "model": to_json(model.config), "card": card}
@@ -74,7 +76,13 @@ def load_weights(path: Path) -> Trained:
 
     Raises:
         DataFileError: the file is truncated, is no embedding, or does not fit its header.
+        MissingExtraError: torch is not installed.
     """
+    require(LEARN, "an embedding")
+    import torch
+
+    from pomp.embedding.model import EmbeddingModel
+
     arrays, header = read_arrays(path, "embedding")
     if header.get("format") != FORMAT:
         got = header.get("format")

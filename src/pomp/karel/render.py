@@ -11,6 +11,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from pomp.core.errors import ConfigError, OutputError
+from pomp.core.extras import PLOTS, install_line
 from pomp.core.storage import write_atomically
 from pomp.karel.dynamics import COUNT, WALL
 from pomp.karel.world import Map
@@ -144,7 +145,7 @@ def _ffmpeg() -> str:
     try:
         bundled: str = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
     except (ImportError, RuntimeError) as error:
-        raise ConfigError("MP4 needs ffmpeg: install it, or 'pip install pomp[plots]'") from error
+        raise ConfigError(f"MP4 needs ffmpeg: install it, or {install_line(PLOTS)}") from error
     return bundled
 
 

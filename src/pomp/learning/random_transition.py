@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.errors import ConfigError
+from pomp.core.extras import LEARN, require
 from pomp.machine.episodes import Episodes
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import Choose
@@ -32,6 +33,7 @@ class RandomTransition:
             choices = (draws * (self.modes + 1)).astype(np.int64)
             if episodes.worlds.device == "cpu":
                 return choices
+            require(LEARN, "a machine on a GPU")
             import torch
 
             return torch.from_numpy(choices).cuda()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pomp.core.configs import from_json, to_json
 from pomp.core.errors import ConfigError, DataFileError
+from pomp.core.extras import LEARN, require
 from pomp.karel.sensor_set import SHIPPED, SensorSet, find_sensors
 from pomp.karel.sensors import COMPASS, Sensor
 from pomp.machine.config import NetworkConfig
@@ -216,6 +217,7 @@ class DecisionList:
         """Return what chooses by the rules, on the worlds' device; random numbers are not used."""
         table, compass = self.choices(np.arange(self.known.readings)), COMPASS in self.extras
         if episodes.worlds.device == "cuda":
+            require(LEARN, "a machine on a GPU")
             import torch
 
             on_device = torch.from_numpy(table).cuda()
@@ -335,7 +337,9 @@ class NetworkTransition:
 
         Raises:
             DataFileError: the weights do not fit, or are no numbers.
+            MissingExtraError: torch is not installed.
         """
+        require(LEARN, "a machine with a network")
         from pomp.machine.network import Shape
 
         height, width = map(int, values["size"])

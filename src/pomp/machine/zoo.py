@@ -1,27 +1,30 @@
 """The machines that come with the package, and machines in folders and files.
 
 For a task there is the best machine with rules, `zoo:TASK/text`, and the best one with a network,
-`zoo:TASK/network`; `zoo:TASK` is the better of the two. `make zoo RUNS=...` puts the machines of
-finished runs into the package, where they are better than those there. What is better, validation
-says (`pomp.machine.evaluation.validate`).
+`zoo:TASK/network`; `zoo:TASK` is the better of the two, or without torch the one with rules. `make
+zoo RUNS=...` puts the machines of finished runs into the package, where they are better than those
+there. What is better, validation says (`pomp.machine.evaluation.validate`).
 """
 
 import json
+import logging
 from collections.abc import Collection
 from dataclasses import replace
 from math import inf
 from pathlib import Path
 
 from pomp.core.errors import DataFileError, UnknownNameError
+from pomp.core.extras import LEARN, is_installed
 from pomp.machine.evaluation import validate
 from pomp.machine.policy import MACHINE_FILE, ProgramMachine
 from pomp.machine.text import SUFFIX, read_machine
 from pomp.machine.transitions import DecisionList
 from pomp.tasks.catalog import TASKS
 
+LOGGER = logging.getLogger("pomp")
 ZOO = Path(__file__).with_name("zoo_machines")
 PREFIX = "zoo:"
-KINDS = ("text", "network")
+KINDS = TEXT, NETWORK = ("text", "network")
 
 
 def zoo_tasks() -> list[str]:
@@ -32,8 +35,8 @@ def zoo_tasks() -> list[str]:
 def load_machine(name: str | Path, allow: Collection[str] = ()) -> ProgramMachine:
     """Load a machine by its folder, its file (`*.machine`), `zoo:TASK` or a task's name.
 
-    `zoo:TASK` is the better of the task's machines by validation; `zoo:TASK/text` and
-    `zoo:TASK/network` name one of a kind.
+    `zoo:TASK` is the better of the task's machines by validation, or the one with rules if torch is
+    not installed; `zoo:TASK/text` and `zoo:TASK/network` name one of a kind.
 
     Args:
         name: what to load.
@@ -44,6 +47,7 @@ def load_machine(name: str | Path, allow: Collection[str] = ()) -> ProgramMachin
         UnknownNameError: no such machine in the zoo.
         DataFileError: no machine in the folder or file, or one that cannot be used.
         UntrustedModuleError: one of these is in a module that is not allowed.
+        MissingExtraError: the machine has a network, and torch is not installed.
     """
     name = str(name)
     named = {task.name.lower(): task.name for task in TASKS}
@@ -55,8 +59,7 @@ def load_machine(name: str | Path, allow: Collection[str] = ()) -> ProgramMachin
         found = _validations(ZOO / named[task])
         if kind and kind not in found:
             raise UnknownNameError(f"kind of machine for {named[task]}", kind, list(found))
-        best = max(found, key=lambda one: found[one])
-        return ProgramMachine.load(ZOO / named[task] / (kind or best))
+        return ProgramMachine.load(ZOO / named[task] / (kind or _choose(named[task], found)))
     if not Path(name).exists():
         known = ", ".join(zoo_tasks()) or "none yet"
         raise DataFileError(
@@ -95,6 +98,15 @@ def add_to_zoo(run: Path, zoo: Path = ZOO) -> list[str]:
             machine.save(zoo / task / kind)
             taken.add(f"{task}/{kind}")
     return sorted(taken)
+
+
+def _choose(task: str, validations: dict[str, float]) -> str:
+    """Return the best kind of machine that can be played here, given what each kind earned."""
+    best = max(validations, key=lambda kind: validations[kind])
+    if best == NETWORK and TEXT in validations and not is_installed(LEARN):
+        LOGGER.info("torch is not installed: taking %s%s/text, not the network", PREFIX, task)
+        return TEXT
+    return best
 
 
 def _validations(folder: Path) -> dict[str, float]:

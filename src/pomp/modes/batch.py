@@ -9,7 +9,7 @@ compared by, latents or effects.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 from pomp.core.compiling import launch, thread_count
 from pomp.core.errors import ConfigError
 from pomp.core.streams import branch
-from pomp.embedding.space import Embedding
 from pomp.modes.behaviour import behaviour_vectors
 from pomp.modes.cem import CemRun
 from pomp.modes.jobs import Job, RunKey, RunRecord
 from pomp.modes.memo import Memo
 from pomp.modes.proposers import ProposerRun
 from pomp.modes.scoring import Arena, Scorer, Trial, diversity
+
+if TYPE_CHECKING:
+    from pomp.embedding.space import Embedding
 
 VOCABULARY = "leaps"
 """The vocabulary that modes are searched in; machines and files hold its programs."""
@@ -149,7 +151,7 @@ class Batch:
     """
 
     def __init__(
-        self, jobs: Sequence[Job], embedding: Embedding | None = None, device: str = "cpu"
+        self, jobs: Sequence[Job], embedding: "Embedding | None" = None, device: str = "cpu"
     ) -> None:
         """Put jobs together.
 
@@ -162,6 +164,8 @@ class Batch:
         if len(names) > 1:
             raise ConfigError(f"searches in one batch share an embedding, got {', '.join(names)}")
         if embedding is None:
+            from pomp.embedding import Embedding
+
             embedding = Embedding.load(names[0] if names else None, device)
         self.jobs, self.embedding = list(jobs), embedding
         self.active: list[ActiveRun] = []

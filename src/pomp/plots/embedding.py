@@ -1,18 +1,21 @@
 """Pictures of an embedding and of its training."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from pomp.embedding.survey import KINDS, SpaceMap
+if TYPE_CHECKING:
+    from pomp.embedding.survey import SpaceMap
 
 COLOURS = ("#4477aa", "#ee6677", "#ccbb44", "#228833", "#aa3377", "#999999")
 
 
-def draw_space(ax: Axes, space: SpaceMap, name: str) -> None:
+def draw_space(ax: Axes, space: "SpaceMap", name: str) -> None:
     """Draw every program as a point coloured by the action it mostly begins with."""
+    from pomp.embedding.survey import KINDS
+
     for kind, colour in enumerate(COLOURS):
         chosen = space.points[space.kind == kind]
         if len(chosen):

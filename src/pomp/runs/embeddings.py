@@ -7,18 +7,20 @@ so far, whose card is complete once the run is finished, and `state.safetensors`
 from collections.abc import Callable, Iterator
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pomp.core.configs import to_json
 from pomp.core.cuda import check_device
+from pomp.core.extras import LEARN, require
 from pomp.embedding.config import DatasetConfig, TrainingConfig
 from pomp.embedding.dataset import Dataset, make_dataset
-from pomp.embedding.steps import TERMS
-from pomp.embedding.train import Trainer, check_fit
 from pomp.embedding.weights import load_weights, save_weights
 from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder
 from pomp.runs.kept import read_metrics
 from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, Work, drive
+
+if TYPE_CHECKING:
+    from pomp.embedding.train import Trainer
 
 WEIGHTS_FILE = "weights.safetensors"
 
@@ -45,7 +47,14 @@ class EmbeddingRun:
             data: a dataset, or the settings by which one is made first.
             out: the folder.
             device: cpu or cuda.
+
+        Raises:
+            ConfigError: training and data do not fit.
+            MissingExtraError: torch is not installed.
         """
+        require(LEARN, "an embedding's training")
+        from pomp.embedding.train import check_fit
+
         self.training, self.folder, self.device = training, RunFolder(out), check_device(device)
         self.dataset = data if isinstance(data, Dataset) else None
         self.data = data.config if isinstance(data, Dataset) else data
@@ -92,6 +101,8 @@ class EmbeddingRun:
 
     def train_on(self, dataset: Dataset) -> "EmbeddingTraining":
         """Return the work that trains on a dataset."""
+        from pomp.embedding.train import Trainer
+
         return EmbeddingTraining(self, Trainer(self.training, dataset, self.device, self._keep))
 
     def _keep(self, model: Any, metrics: dict[str, Any]) -> None:
@@ -152,7 +163,7 @@ class _MakingData(_Piece):
 class _TestingEmbedding(_Piece):
     """The test of the best weights, which completes their card."""
 
-    def __init__(self, run: EmbeddingRun, trainer: Trainer, facts: dict[str, Any]) -> None:
+    def __init__(self, run: EmbeddingRun, trainer: "Trainer", facts: dict[str, Any]) -> None:
         super().__init__("testing", run.data.test)
         self._run, self._trainer, self._facts = run, trainer, facts
 
@@ -172,7 +183,7 @@ class EmbeddingTraining:
 
     stage, save_seconds = "training", 60.0
 
-    def __init__(self, run: EmbeddingRun, trainer: Trainer) -> None:
+    def __init__(self, run: EmbeddingRun, trainer: "Trainer") -> None:
         self._run, self.trainer, self._folder = run, trainer, run.folder
 
     @property
@@ -226,6 +237,9 @@ def read_epochs(folder: Path) -> list[dict[str, Any]]:
 
 def _has_losses(record: dict[str, Any]) -> bool:
     """Whether the metrics of an epoch have all terms of the loss, for both splits."""
+    require(LEARN, "the run of an embedding")
+    from pomp.embedding.steps import TERMS
+
     splits = (record["train"], record["validation"])
     return all(isinstance(one, dict) and set(TERMS) <= set(one) for one in splits)
 

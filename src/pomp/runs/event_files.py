@@ -9,7 +9,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from pomp.core.errors import ConfigError, OutputError
+from pomp.core.errors import OutputError
+from pomp.core.extras import TENSORBOARD, require
 from pomp.runs.kept import KeptRun, read_metrics, read_run, read_search
 from pomp.runs.survey import read_best
 
@@ -18,20 +19,6 @@ _VERSION = "brain.Event:2"  # of the file's format
 
 Scalars = list[tuple[int, dict[str, float]]]
 """Steps, each with the numbers that are known of it, by name."""
-
-
-def check_tensorboard() -> None:
-    """Refuse to go on without the package that writes event files.
-
-    Raises:
-        ConfigError: it is not installed.
-    """
-    try:
-        import tensorboard.summary.writer.record_writer  # noqa: F401 - only whether it is there
-    except ImportError as error:
-        raise ConfigError(
-            "TensorBoard's files need the package tensorboard: pip install 'pomp[tensorboard]'"
-        ) from error
 
 
 def write_events(folder: Path) -> None:
@@ -45,11 +32,11 @@ def write_events(folder: Path) -> None:
         folder: of the run.
 
     Raises:
-        ConfigError: the package tensorboard is not installed.
+        MissingExtraError: the package tensorboard is not installed.
         DataFileError: the folder holds no run.
         OutputError: a file cannot be written.
     """
-    check_tensorboard()
+    require(TENSORBOARD, "what is written for TensorBoard")
     for place, scalars in _scalars_of(read_run(folder)):
         if scalars:
             _write(place / EVENTS_FILE, _encode(scalars))

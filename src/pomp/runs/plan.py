@@ -73,6 +73,11 @@ class TrainPlan:
         return bool(self.evolution or self.machines)
 
     @property
+    def needs_torch(self) -> bool:
+        """Whether modes are searched with an embedding, or transitions learned by PPO."""
+        return bool(self.searches) or (self.has_network and self.own is None)
+
+    @property
     def pairs(self) -> list[tuple[Setting, int]]:
         """Every task with every seed."""
         return [(setting, seed) for setting in self.settings for seed in self.seeds]

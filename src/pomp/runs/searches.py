@@ -19,6 +19,7 @@ import numpy as np
 from pomp.core.configs import to_json
 from pomp.core.cuda import check_device
 from pomp.core.errors import ConfigError, DataFileError
+from pomp.core.extras import LEARN, require
 from pomp.embedding.weights import find_weights
 from pomp.modes.batch import ActiveRun, Batch
 from pomp.modes.jobs import Job, RunKey, RunRecord
@@ -106,7 +107,9 @@ def search(
     Raises:
         ConfigError: something asked for does not fit, or the folder was begun otherwise.
         OutputError: the folder exists, or cannot be written.
+        MissingExtraError: torch is not installed.
     """
+    require(LEARN, "a search for modes")
     changes = dict(settings or {})
     if modes is not None:
         chosen = find_method(method)

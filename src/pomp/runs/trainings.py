@@ -9,12 +9,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pomp.core.compiling import thread_count
 from pomp.core.cuda import check_device
+from pomp.core.extras import LEARN, require
 from pomp.learning.methods import LearningMethod, OwnLearning
-from pomp.learning.training import Member, Training
 from pomp.machine.evaluation import evaluate, validate
 from pomp.machine.policy import ProgramMachine
 from pomp.modes.proposers import Method
@@ -39,6 +39,9 @@ from pomp.runs.transitions import TransitionsRun
 from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, Work, drive
 from pomp.tasks.task import Setting
 from pomp.version import __version__
+
+if TYPE_CHECKING:
+    from pomp.learning.training import Member
 
 SEARCH_STAGE, MACHINES_STAGE = "stage 2/4 search", "stage 2/4 machines"
 TRANSITIONS_STAGE, EVALUATION_STAGE = "stage 3/4 transitions", "stage 4/4 evaluation"
@@ -79,8 +82,11 @@ def train(
         ConfigError: something asked for does not fit, or the folder was begun otherwise.
         OutputError: the folder exists, or cannot be written.
         TrainingError: a loss is not a number any more.
+        MissingExtraError: networks are asked for, and torch is not installed.
     """
     plan = make_plan(read_settings(tasks), read_seeds(seeds), preset, method, modes, settings or {})
+    if plan.needs_torch:
+        require(LEARN, "a training with networks (all but --method text)")
     run = TrainRun(plan, check_device(device), RunFolder(out))
     run.folder.open("train", run.describe, resume=resume)
     was_finished = run.folder.has(SUMMARY_FILE)
@@ -167,6 +173,8 @@ class TrainRun:
 
     def _make_ensembles(self) -> list[TransitionsRun]:
         """Return the trainings of stage 3, one for each size of grid."""
+        from pomp.learning.training import Training
+
         sizes: dict[tuple[int, int], list[Member]] = {}
         for setting, seed in self.plan.pairs:
             size = setting.height, setting.width
@@ -189,7 +197,9 @@ class TrainRun:
             works[setting.task.name, seed] = OwnTransitionsRun(learner, folder, stage)
         return works
 
-    def _members_of(self, setting: Setting, seed: int) -> list[Member]:
+    def _members_of(self, setting: Setting, seed: int) -> "list[Member]":
+        from pomp.learning.training import Member
+
         modes = self._modes_of(setting, seed)
         # Of equals the first is taken: the machine with fewer modes.
         has_first = self.plan.learning.alone and not self.plan.has_machines and len(modes) > 1

@@ -1,13 +1,15 @@
 """Stage 3 as a run: the transitions of an ensemble of machines, learned together."""
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from pomp.learning.training import Member, Training
 from pomp.runs.folder import METRICS_FILE, RunFolder, name_of
 from pomp.runs.work import SAVE_SECONDS, IsStopped, Progress
+
+if TYPE_CHECKING:
+    from pomp.learning.training import Member, Training
 
 
 class TransitionsRun:
@@ -21,7 +23,7 @@ class TransitionsRun:
 
     save_seconds = SAVE_SECONDS
 
-    def __init__(self, training: Training, folder: RunFolder, stage: str) -> None:
+    def __init__(self, training: "Training", folder: RunFolder, stage: str) -> None:
         self.training, self.stage = training, stage
         height, width = training.shape.height, training.shape.width
         self._folder, self._file = folder, f"ensemble{height}x{width}.safetensors"
@@ -93,7 +95,7 @@ class TransitionsRun:
         best = f", best validation {max(scores):.3f}" if scores else ""
         return f"{rate:,.0f} steps/s{best}"
 
-    def members_of(self, task: str, seed: int) -> list[tuple[int, Member]]:
+    def members_of(self, task: str, seed: int) -> list[tuple[int, "Member"]]:
         """Return the members for a task and a seed, with their numbers in the ensemble."""
         return [
             (number, member)
