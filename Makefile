@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow check install zoo clean help
+.PHONY: demo test test-slow check wheel install zoo clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,9 @@ check: install  ## lint, format, types, layers, and what tools/check_house.py co
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_house.py
+
+wheel: install  ## build wheel and sdist; use the wheel in an empty environment (PYTHONS=others)
+	$(BIN)/python tools/check_wheel.py $(PYTHONS)
 
 zoo: install  ## put machines of trainings (RUNS=folders) into the package, where they are better
 	$(BIN)/python -c 'import sys, pathlib, pomp.machine.zoo as zoo; \
