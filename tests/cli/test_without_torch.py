@@ -13,6 +13,7 @@ import pytest
 
 from processes import PATIENCE
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 MOW = "DEF run m( WHILE c( frontIsClear c) w( pickMarker move w) pickMarker m)"
 SMALL = ("chains=4", "starts=2", "validation_starts=2", "steps=10")
 LINE = "torch, which is not installed: pip install 'pomp-rl[learn]' (without a GPU, first: pip "
@@ -81,7 +82,10 @@ def test_every_package_is_imported_and_names_that_need_torch_say_so(tmp_path):
 
 
 def test_the_core_works(tmp_path):
-    shutil.copy(Path(__file__).parents[2] / "examples" / "lawn.py", tmp_path)
+    for name in ("lawn.py", "q_learning.py"):
+        shutil.copy(EXAMPLES / name, tmp_path)
+    (tmp_path / "modes.txt").write_text(f"{MOW}\nDEF run m( turnLeft m)\n")
+    own = ("--method", "q_learning:Q_LEARNING", "--modes", "modes.txt", "--set", "steps=200")
     rounds = ("--rounds", "1", *changes(SMALL))
     text = ("--method", "text", "--set", "search.rounds=1", *changes(SMALL, "search."))
     commands = [
@@ -95,6 +99,7 @@ def test_the_core_works(tmp_path):
         ["eval", "evolved/Lawn/seed0/machine", "--allow", "lawn"],
         ["train", "lawn:LAWN", "--out", "trained", *text],
         ["train", "lawn:LAWN", "--out", "trained", *text, "--resume"],
+        ["train", "lawn:LAWN", "--out", "own", *own],
     ]
     found = run(_COMMANDS, json.dumps(commands), cwd=tmp_path)
     for command, (status, _, errors) in zip(commands, found, strict=True):
