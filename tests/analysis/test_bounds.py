@@ -120,7 +120,7 @@ def test_modes_of_one_action_reach_the_ceiling_but_for_the_limit_of_steps(task, 
     found = bound(setting, modes)
     assert found.side == "upper"
     assert "an episode ends after 1,000" in found.how
-    assert found.value == pytest.approx(setting.task.ceiling, abs=2e-3)
+    assert found.value == pytest.approx(setting.ceiling, abs=2e-3)
 
 
 # ---------------------------------------------------------------- against the engine

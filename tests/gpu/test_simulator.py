@@ -108,7 +108,7 @@ def test_asking_for_cuda_without_one_says_what_to_do():
 
 
 def test_an_unknown_device_is_refused():
-    with pytest.raises(CudaError, match="'cpu' or 'cuda', got 'tpu'"):
+    with pytest.raises(CudaError, match="'cpu', 'cuda' or 'auto', got 'tpu'"):
         check_device("tpu")
 
 

@@ -1,11 +1,22 @@
 """The statistics of an evaluation, against values that can be computed by hand."""
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
 import pytest
 
-from pomp.machine.evaluation import Evaluation, bootstrap
+from pomp.analysis.explanation import explain
+from pomp.cli.shares import count_episodes
+from pomp.learning.random_transition import randomise
+from pomp.machine import DecisionList, ProgramMachine, Rule
+from pomp.machine.evaluation import (
+    Evaluation,
+    begin_exactly,
+    bootstrap,
+    evaluate,
+    evaluate_exactly,
+)
 from pomp.tasks.catalog import find_task
 
 
@@ -49,3 +60,49 @@ def test_the_interval_is_as_wide_as_the_normal_distribution_says():
 
 def test_the_interval_of_equal_returns_is_their_value():
     assert evaluation([0.25] * 30).interval == (0.25, 0.25)
+
+
+MOVE = "DEF run m( move m)"
+ALWAYS = DecisionList(start=(Rule(to=0),), after=((Rule(to=None),),))
+
+
+def test_every_start_is_played_where_nothing_else_is_random():
+    machine = ProgramMachine(task="OneStroke", modes=(MOVE,), transition=ALWAYS)
+    found = evaluate(machine)
+    assert (len(found.returns), found.is_exact) == (36, True)
+    assert found.mean == evaluate_exactly(machine).mean
+    assert found.interval == (found.mean, found.mean)
+    assert count_episodes(found.to_json()) == "all 36 starts"
+
+
+@pytest.mark.parametrize(("asked", "count"), [({"episodes": 5}, 5), ({"seed": 0}, 32)])
+def test_starts_are_drawn_if_their_number_or_a_seed_is_given(asked, count):
+    machine = ProgramMachine(task="OneStroke", modes=(MOVE,), transition=ALWAYS)
+    found = evaluate(machine, **asked)
+    assert (len(found.returns), found.is_exact) == (count, False)
+    assert count_episodes(found.to_json()) == f"{count} episodes"
+
+
+def test_starts_are_drawn_where_something_else_is_random(monkeypatch):
+    machine = ProgramMachine(task="OneStroke", modes=(MOVE,), transition=ALWAYS)
+    setting = machine.configure()
+    drawing = replace(setting, task=replace(setting.task, draws=lambda setting: True))
+    assert begin_exactly(machine, drawing) is None
+    chancy = randomise(machine)
+    assert begin_exactly(chancy, setting) is None
+    assert begin_exactly(chancy, setting, greedy=True) is not None
+    monkeypatch.setattr("pomp.machine.evaluation.MOST_LISTED", 35)
+    assert begin_exactly(machine, setting) is None
+
+
+def test_unequal_starts_weigh_as_they_are_likely():
+    setting = find_task("TopOff").configure()
+    machine = ProgramMachine(task="TopOff", modes=(MOVE,), transition=ALWAYS)
+    _, weights = begin_exactly(machine, setting)
+    assert len(set(weights)) > 1
+    assert weights.sum() == pytest.approx(1.0)
+
+
+def test_an_explanation_plays_what_an_evaluation_plays():
+    machine = ProgramMachine(task="OneStroke", modes=(MOVE,), transition=ALWAYS)
+    assert explain(machine).found.to_json() == evaluate(machine).to_json()

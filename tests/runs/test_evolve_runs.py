@@ -57,7 +57,7 @@ def test_a_run_leaves_one_machine_per_seed(tmp_path, capsys):
     assert "was finished before" in shown
     assert "start " in shown
     assert "return 1.0000 of 1" in shown
-    assert "paper 1.00 ± 0.00" in shown
+    assert "paper's POMP 1.00 ± 0.00" in shown
     assert shown.splitlines()[-1] == "return=1.000 ± 0.000 over 2 seeds"
 
 

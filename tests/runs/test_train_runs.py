@@ -82,7 +82,7 @@ def test_all_stages_leave_a_machine_that_can_be_evaluated(capsys, tmp_path):
     assert json.loads(output).items() <= evaluated.items()
     assert evaluated["episodes"] == len(evaluated["returns"]) == 100
     summary = json.loads((folder / "summary.json").read_text())["tasks"]["UpNDown"]
-    assert summary["published"] == {"mean": 0.76, "std": 0.02}
+    assert summary["published"] == {"method": "POMP", "mean": 0.76, "std": 0.02}
     assert summary["machines"][1]["mean"] == evaluated["mean"]
 
 

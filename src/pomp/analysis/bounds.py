@@ -292,7 +292,7 @@ def _search(setting: Setting, code: Code, cap: Cap, most_steps: int, width: int)
     worlds, starts = enumerate_starts(setting)
     share = max(width // len(starts), LEAST_WIDTH)
     best, owner = np.zeros(len(starts)), np.arange(len(starts))
-    most = max(1.0, setting.task.ceiling)  # nowhere more is earned
+    most = max(1.0, setting.goal)  # nowhere more is earned
     known = dict.fromkeys(digest_of(owner, *_essence(setting, worlds)).tolist(), 0.0)
     steps, is_cut = 0, False
     while len(worlds) and steps < most_steps * setting.scale and len(known) <= MOST_STATES:

@@ -1,20 +1,24 @@
 """Explain a machine: what its modes do, in words, and how often they did it in episodes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import lines_of
 from pomp.dsl.words import describe_program
-from pomp.engine.starts import draw_starts
 from pomp.karel.sensor_set import SensorSet
 from pomp.machine.episodes import Episodes
-from pomp.machine.evaluation import Evaluation, choose_steps, conclude
+from pomp.machine.evaluation import (
+    Evaluation,
+    begin_drawn,
+    begin_exactly,
+    choose_steps,
+    conclude,
+)
 from pomp.machine.policy import STOP, ProgramMachine
 from pomp.machine.sensors import NOT, describe_condition
 from pomp.machine.transitions import DecisionList, Rule
@@ -91,25 +95,27 @@ class Explanation:
     modes: tuple[ModeExplained, ...]
 
 
-def explain(machine: ProgramMachine, *, episodes: int | None = None, seed: int = 0) -> Explanation:
+def explain(
+    machine: ProgramMachine, *, episodes: int | None = None, seed: int | None = None
+) -> Explanation:
     """Explain a machine by the episodes that `evaluate` plays.
 
     Args:
         machine: which.
         episodes: how many; None: the task's `episodes`, as the paper's tables have.
-        seed: of the starts and the choices.
+        seed: of the starts and the choices; None: 0, or every start if `episodes` is None, too,
+            and nothing else is random.
     """
     setting = machine.configure()
-    count = setting.task.episodes if episodes is None else episodes
-    running = machine.episodes(setting, draw_starts(setting, count, seed))
+    exact = begin_exactly(machine, setting) if episodes is None and seed is None else None
+    worlds, draws = (exact[0], None) if exact else begin_drawn(setting, episodes, seed or 0)
+    running = machine.episodes(setting, worlds)
     watched, steps = _Watched(running, len(machine.modes)), list[NDArray[np.int16]]()
-    for choices in choose_steps(
-        machine, running, open_streams(Purpose.EVALUATION, seed, 1, worlds=count)
-    ):
+    for choices in choose_steps(machine, running, draws):
         watched.look(steps)
         steps.append(choices)
     watched.look(steps)
-    found = conclude(running, steps)
+    found = replace(conclude(running, steps), weights=exact[1] if exact else None)
     rules = machine.transition if isinstance(machine.transition, DecisionList) else None
     titles = [*machine.titles, STOP]
     counts = found.transitions(len(machine.modes))

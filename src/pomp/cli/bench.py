@@ -3,15 +3,20 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from pomp.cli.inputs import Device
 from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
 
 _WITH_NETWORKS = ("decode", "search", "train")
+
+if TYPE_CHECKING:
+    from pomp.bench.comparison import SpeedRatio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,40 +32,66 @@ class Bench:
     evolve: whole machines per second of the search for them."""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """engine and evolve: only this task; may be given several times."""
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Device = "cpu"
     """Where it runs; with env, cuda measures the torch environment, too."""
+    against: Annotated[str | None, arg(metavar="FILE")] = None
+    """Print ratios to a table that --json printed before, as benchmarks/engine_cpu.json; status 1
+    if one of them is too low."""
+    least: Annotated[float | None, arg(metavar="RATIO")] = None
+    """The lowest ratio that is good enough; without it 0.97."""
+    force: bool = False
+    """Take ratios to a table of other hardware, too."""
     json: bool = False
     """Print one JSON document."""
 
     def run(self) -> int:
-        """Print the table."""
+        """Print the table, and the ratios to a stored one."""
+        from pomp.bench.comparison import LEAST, compare, read_table
         from pomp.bench.hardware import describe_hardware
-        from pomp.core.cuda import check_device
+        from pomp.core.cuda import AUTO, check_device
 
-        check_device(self.device)
-        if self.what in _WITH_NETWORKS or (self.what == "env" and self.device == "cuda"):
+        self._check()
+        is_cpu = self.what == "evolve" and self.device == AUTO
+        device = "cpu" if is_cpu else check_device(self.device)
+        if self.what in _WITH_NETWORKS or (self.what == "env" and device == "cuda"):
             require(LEARN, f"pomp bench {self.what}")
-        if self.what == "env":
-            table, lines = self._env()
-        elif self.what == "decode":
-            table, lines = self._decode()
-        elif self.what == "search":
-            table, lines = self._search()
-        elif self.what == "train":
-            table, lines = self._train()
-        elif self.what == "evolve":
-            table, lines = self._evolve()
-        elif self.device == "cuda":
-            table, lines = self._engine_cuda()
-        else:
-            table, lines = self._engine()
-        machine = describe_hardware(self.device)
+        machine = describe_hardware(device)
+        stored = (
+            read_table(self.against, self.what, machine, force=self.force) if self.against else None
+        )
+        table, lines = self._measure(device)
+        document: dict[str, Any] = {"machine": machine, **table}
+        ratios = compare(table, stored) if stored else []
+        least = LEAST if self.least is None else self.least
+        slow = [ratio for ratio in ratios if ratio.value < least]
         if self.json:
-            print(json.dumps({"machine": machine, **table}))
+            against = {"file": self.against, "least": least, "ratios": list(map(_as_json, ratios))}
+            print(json.dumps(document | ({"against": against} if ratios else {})))
         else:
             print(", ".join(f"{key} {value}" for key, value in machine.items()))
             print("\n".join(lines))
-        return 0
+            if stored:
+                print("\n".join(_compared(ratios, least, stored["machine"])))
+        return 1 if slow else 0
+
+    def _check(self) -> None:
+        """Refuse options that do not go together."""
+        if self.least is not None and not 0 < self.least < inf:
+            raise ConfigError(f"--least must be a ratio above 0, as 0.97, got {self.least}")
+        if not self.against and (self.force or self.least is not None):
+            raise ConfigError("--least and --force go with --against FILE")
+
+    def _measure(self, device: str) -> tuple[dict[str, Any], list[str]]:
+        """Measure what is asked for; return a table for JSON and as lines."""
+        measures: dict[str, Callable[[], tuple[dict[str, Any], list[str]]]] = {
+            "engine": self._engine_cuda if device == "cuda" else self._engine,
+            "env": lambda: self._env(device),
+            "decode": lambda: self._decode(device),
+            "search": lambda: self._search(device),
+            "train": lambda: self._train(device),
+            "evolve": lambda: self._evolve(device),
+        }
+        return measures[self.what]()
 
     def _for_tasks(self, measure: Callable[[Any], Any]) -> dict[str, Any]:
         """Measure the tasks one after another."""
@@ -111,11 +142,11 @@ class Bench:
         lines.append("actions per second; random programs, cap calls220")
         return {"tasks": {name: asdict(speed) for name, speed in table.items()}}, lines
 
-    def _decode(self) -> tuple[dict[str, Any], list[str]]:
+    def _decode(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Measure the embedding's decoder."""
         from pomp.bench.decode import measure_decode
 
-        speeds = measure_decode(self.device)
+        speeds = measure_decode(device)
         lines = [f"{'programs':>10} {'a second':>12} {'one call':>12} {'naive':>12} {'ratio':>8}"]
         for speed in speeds:
             rate, naive = speed.programs_per_second, speed.naive_programs_per_second
@@ -124,14 +155,14 @@ class Bench:
         lines.append("greedy decoding of the paper's test split, tokens brought to the CPU")
         return {"decode": [asdict(speed) for speed in speeds]}, lines
 
-    def _search(self) -> tuple[dict[str, Any], list[str]]:
+    def _search(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Measure searches for modes."""
         from pomp.bench.search import measure_search
 
         progress = ProgressLine("bench", 2)
         try:
             speeds, gigabytes = measure_search(
-                self.device, lambda name, share: progress.share(0, share, lambda: name)
+                device, lambda name, share: progress.share(0, share, lambda: name)
             )
         finally:
             progress.close()
@@ -144,16 +175,16 @@ class Bench:
         lines.append(f"memory: {gigabytes:.1f} GB")
         return {"search": [asdict(speed) for speed in speeds], "gigabytes": gigabytes}, lines
 
-    def _train(self) -> tuple[dict[str, Any], list[str]]:
+    def _train(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Measure the training of transitions."""
         from pomp.bench.train import CASES, measure_training
 
-        cases = CASES[self.device]
+        cases = CASES[device]
         progress = ProgressLine("bench", len(cases))
         speeds: list[Any] = []
         for case in cases:
             progress.step(case.what, parts=min(len(speeds), 1))
-            speeds.append(measure_training(case, self.device))
+            speeds.append(measure_training(case, device))
         progress.close()
         lines = [f"{'playing':>12} {'learning':>12}   macro steps a second"]
         for speed in speeds:
@@ -162,11 +193,11 @@ class Bench:
             lines.append(f"{rates}   {speed.what}; 20 M each: {whole:,.0f} minutes")
         return {"train": [asdict(speed) for speed in speeds]}, lines
 
-    def _evolve(self) -> tuple[dict[str, Any], list[str]]:
+    def _evolve(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Measure the search for whole machines."""
         from pomp.bench.evolve import measure_evolve
 
-        if self.device != "cpu":
+        if device != "cpu":
             raise ConfigError("machines are searched on the CPU; leave out --device")
         table = self._for_tasks(measure_evolve)
         lines = [f"{'task':<14} {'one core':>10} {'all':>10} {'actions':>10}"]
@@ -176,11 +207,11 @@ class Bench:
         lines.append("machines per second, and actions of each on average")
         return {"tasks": {name: asdict(speed) for name, speed in table.items()}}, lines
 
-    def _env(self) -> tuple[dict[str, Any], list[str]]:
+    def _env(self, device: str) -> tuple[dict[str, Any], list[str]]:
         """Measure the environments."""
         from pomp.bench.env import CPU_WORLDS, CUDA_WORLDS, PEER_WORLDS, measure_env
 
-        speed = measure_env(cuda=self.device == "cuda")
+        speed = measure_env(cuda=device == "cuda")
         lines = [
             f"KarelVectorEnv, {CPU_WORLDS} worlds: "
             f"{speed.vector_env_steps_per_second / 1e6:.2f} M steps/s"
@@ -197,3 +228,20 @@ class Bench:
             rate = speed.torch_env_steps_per_second / 1e9
             lines.append(f"KarelTorchEnv, {CUDA_WORLDS} worlds: {rate:.3f} G steps/s")
         return {"env": asdict(speed)}, lines
+
+
+def _as_json(ratio: "SpeedRatio") -> dict[str, Any]:
+    return {**asdict(ratio), "ratio": ratio.value}
+
+
+def _compared(ratios: "list[SpeedRatio]", least: float, machine: dict[str, str]) -> list[str]:
+    """Return the ratios as lines; those that are too low are marked."""
+    width = max(len(ratio.row) for ratio in ratios)
+    lines = [f"beside {machine['processor']}, {machine['date']}:"]
+    for ratio in ratios:
+        mark = f"  below {least:g}" if ratio.value < least else ""
+        speeds = f"{ratio.now:>16,.0f} {ratio.stored:>16,.0f}"
+        lines.append(f"{ratio.row:<{width}} {ratio.value:>6.2f}x {speeds}  {ratio.name}{mark}")
+    slow = sum(ratio.value < least for ratio in ratios)
+    lines.append(f"{slow} of {len(ratios)} ratios are below {least:g}")
+    return lines

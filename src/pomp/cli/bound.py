@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import Allowed, read_program
+from pomp.cli.shares import in_brackets, tell_share
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -103,10 +104,11 @@ class BoundCommand:
 
     def _of_text(self, task: str) -> _Given:
         """Read modes from a text file, a program on each line."""
+        from pomp.dsl.parser import split_programs
         from pomp.tasks.catalog import find_task
 
         setting = find_task(task).configure(scale=self.scale)
-        modes = [line for line in read_program(self.modes).splitlines() if line.strip()]
+        modes = list(split_programs(read_program(self.modes)))
         if not modes:
             raise ConfigError(f"'{self.modes}' holds no program; expected one on each line")
         return self._alone(setting, modes)
@@ -144,7 +146,7 @@ def _summarise(given: _Given, found: "Bound") -> dict[str, Any]:
         "bound": found.value,
         "exact": found.exact,
         "side": found.side,
-        "ceiling": setting.task.ceiling,
+        "ceiling": setting.ceiling,
         "states": found.states,
         "how": found.how,
     }
@@ -156,6 +158,7 @@ def _summarise(given: _Given, found: "Bound") -> dict[str, Any]:
         if given.machine.sensors:
             told["sensors"] = given.machine.sensors
         told["episodes"] = len(evaluation.returns)
+        told["all starts"] = evaluation.is_exact
     return told
 
 
@@ -166,14 +169,12 @@ def _text(told: dict[str, Any]) -> str:
     kind = "exact" if told["exact"] else f"a {told['side']} bound of it"
     lines = [
         f"{told['task']}{times} ({told['variant']}, {told['cap']}), {modes}",
-        f"the best transitions earn {told['bound']:.6f}{_SIDES[told['side']]} ({kind}; "
-        f"{told['bound'] / told['ceiling']:.1%} of the ceiling {told['ceiling']:g})",
+        f"the best transitions earn {told['bound']:.6f}{_SIDES[told['side']]}"
+        f"{in_brackets(kind, tell_share(told['bound'], told['ceiling']))}",
         f"{told['states']:,} states; {told['how']}",
     ]
     if "return" in told:
         rules = f" by rules, {told['sensors']}" if "sensors" in told else ""
-        lines.append(
-            f"the machine's transitions earn {told['return']:.6f} in {told['episodes']} episodes"
-            f"{rules}"
-        )
+        played = "all starts" if told["all starts"] else f"{told['episodes']} episodes"
+        lines.append(f"the machine's transitions earn {told['return']:.6f} in {played}{rules}")
     return "\n".join(lines)

@@ -15,7 +15,8 @@ class Check:
     """Check a program and print it, a line per statement."""
 
     program: Annotated[Positional[str], arg(metavar="PROGRAM|FILE|-")]
-    """The program's text (it begins with DEF), a file, or - for standard input."""
+    """The program's text (it begins with DEF), a file (# begins a comment), or - for standard
+    input."""
     vocabulary: Literal["leaps", "hprl"] = "leaps"
     """The dialect: which numbers REPEAT may carry."""
     json: bool = False

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import OmitSubcommandPrefixes, Positional, arg, subcommand
 
-from pomp.cli.inputs import check_output, check_seed
+from pomp.cli.inputs import Device, check_output, check_seed
 from pomp.cli.progress import ProgressLine
 from pomp.cli.space import EmbeddingInterpolation, EmbeddingSpace
 from pomp.cli.stopping import check_minutes, showing
@@ -70,7 +70,7 @@ class EmbeddingTrain:
     ) = field(default_factory=Recipe)
     data: str | None = None
     """A dataset file; without one the recipe's dataset is made first."""
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Device = "cpu"
     """Where to train."""
     resume: bool = False
     """Go on with the run in the folder."""
@@ -90,7 +90,7 @@ class EmbeddingTrain:
             self.recipe.training, self._load() or self.recipe.dataset, self.out, self.device
         )
         with showing(self.minutes, self.out if self.tensorboard else None) as (shown, stop):
-            is_done = run.run(_provenance(self.device), resume=self.resume, on_event=shown)
+            is_done = run.run(_provenance(run.device), resume=self.resume, on_event=shown)
         if not is_done:
             return self._stopped(was_asked=stop.was_asked)
         card = run.card()
@@ -179,7 +179,7 @@ class EmbeddingEval:
     """Of the programs, the latents and the worlds."""
     split: Literal["fresh", "test"] = "fresh"
     """fresh: new programs. test: the first of the held-out split, made again."""
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Device = "cpu"
     """Where to run."""
     json: bool = False
     """Print one JSON document."""

@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from pomp.cli.inputs import Allowed, check_episodes, check_seed, parse_size
+from pomp.cli.inputs import Allowed, Device, check_episodes, check_seed, parse_size
 from pomp.cli.progress import ProgressLine
+from pomp.cli.shares import count_episodes, in_brackets, tell_share
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,9 +23,10 @@ class Eval:
     machine: Annotated[Positional[str], arg(metavar="MACHINE|zoo:TASK")]
     """A machine's folder or file (*.machine), or one that comes with the package."""
     episodes: int | None = None
-    """How many; without it 100 for a Karel-Long task, else 32."""
-    seed: int = 0
-    """Of the starts and the choices; they are drawn for evaluation alone."""
+    """How many are drawn. Without it and without --seed every start is played once, where there
+    are at most 1,000 and nothing else is random; else 100 for a Karel-Long task, 32 for another."""
+    seed: int | None = None
+    """Of drawn starts and choices (0 if only --episodes is given)."""
     scale: int = 1
     """How many times longer the task is than in training: 1, 2, 4, 8 or 16."""
     size: Annotated[str | None, arg(metavar="HxW")] = None
@@ -35,7 +37,7 @@ class Eval:
     """All starts, weighted with their probabilities, and the likeliest choices."""
     random: bool = False
     """Choose the next mode, or the end, at random: the paper's Random Transition."""
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Device = "cpu"
     """Where it runs."""
     allow: Allowed = ()
     """A module that the file may name as the home of its task or a sensor, and that is run then."""
@@ -46,7 +48,9 @@ class Eval:
         """Evaluate, then print."""
         check_episodes(self.episodes)
         check_seed(self.seed)
-        if self.exact and (self.episodes is not None or self.seed or self.device != "cpu"):
+        if self.exact and (
+            self.episodes is not None or self.seed is not None or self.device == "cuda"
+        ):
             raise ConfigError("--exact takes every start once, on the CPU: no --episodes or --seed")
         from pomp.machine.evaluation import evaluate_exactly
         from pomp.machine.zoo import load_machine
@@ -74,7 +78,7 @@ class Eval:
             )
         told = found.to_json() | _about(machine, (made_for.height, made_for.width))
         name = machine.task.name
-        print(json.dumps(told) if self.json else _text(name, self.scale, told, self.exact))
+        print(json.dumps(told) if self.json else _text(name, self.scale, told))
         return 0
 
 
@@ -109,16 +113,16 @@ def _grid(size: tuple[int, int]) -> str:
     return f"{size[0]}x{size[1]}"
 
 
-def _text(task: str, scale: int, told: dict[str, Any], is_exact: bool) -> str:
+def _text(task: str, scale: int, told: dict[str, Any]) -> str:
     times = f" x{scale}" if scale > 1 else ""
     low, high = told["interval"]
-    interval = "" if is_exact else f", 95 % interval {low:.4f} to {high:.4f}"
-    kind = "exact return" if is_exact else "mean return"
+    interval = "" if told["exact"] else f", 95 % interval {low:.4f} to {high:.4f}"
+    kind = "exact return" if told["exact"] else "mean return"
+    share = in_brackets(tell_share(told["mean"], told["ceiling"]))
     stopped = told["endings"]["at the limit"]
     lines = [
-        f"{task}{times}: {kind} {told['mean']:.6f} ({told['fraction']:.1%} of the ceiling "
-        f"{told['ceiling']:g})",
-        f"{told['episodes']} episodes: std {told['std']:.4f}{interval}; "
+        f"{task}{times}: {kind} {told['mean']:.6f}{share}",
+        f"{count_episodes(told)}: std {told['std']:.4f}{interval}; "
         f"{told['programs']:.1f} programs and {told['actions']:.1f} actions on average",
     ]
     if "sensors" in told:

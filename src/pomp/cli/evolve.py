@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from pomp.cli.inputs import OwnSensors, parse_options, parse_seeds, read_tasks, read_value
+from pomp.cli.inputs import (
+    Device,
+    OwnSensors,
+    parse_options,
+    parse_seeds,
+    read_tasks,
+    read_value,
+)
+from pomp.cli.shares import tell_share
 from pomp.cli.stopping import check_minutes, showing
 
 if TYPE_CHECKING:
@@ -37,7 +45,7 @@ class Evolve:
     """Change a setting, as in starts=32 or tokens=60; may be given several times."""
     variant: str | None = None
     """The tasks' variant; without it each task's default."""
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Device = "cpu"
     """Where machines are played; a GPU wants many at once, as with --set chains=4096."""
     resume: bool = False
     """Go on with the search in the folder."""
@@ -94,12 +102,17 @@ class Evolve:
 def print_table(tasks: dict[str, Any]) -> None:
     """Print what every task's machines are worth, beside the paper's."""
     for task, row in tasks.items():
-        paper = row["published"]
-        beside = f"; paper {paper['mean']:.2f} ± {paper['std']:.2f}" if paper else ""
         spread = f" ± {row['std']:.3f} over {row['seeds']} seeds" if row["seeds"] > 1 else ""
-        share = row["mean"] / row["ceiling"]
-        print(f"{task}: {share:.0%} of the ceiling {row['ceiling']:g}{beside}")
+        told = (tell_share(row["mean"], row["ceiling"], digits=0), _tell_published(row))
+        if beside := "; ".join(part for part in told if part):
+            print(f"{task}: {beside}")
         print(f"return={row['mean']:.3f}{spread}")
+
+
+def _tell_published(row: dict[str, Any]) -> str:
+    """Say what the paper has for the method, or for its own method; nothing if it has nothing."""
+    paper = row["published"]
+    return f"paper's {paper['method']} {paper['mean']:.2f} ± {paper['std']:.2f}" if paper else ""
 
 
 def _line_of(result: dict[str, Any]) -> str:
@@ -107,7 +120,8 @@ def _line_of(result: dict[str, Any]) -> str:
 
     budgets = ", ".join(f"{mean:.4f} with {calls}" for calls, mean in result["budgets"].items())
     warning = f"; {DEPENDENT}" if result[DEPENDENT] else ""
+    ceiling = "" if result["ceiling"] is None else f" of {result['ceiling']:g}"
     return (
-        f"return {result['mean']:.4f} of {result['ceiling']:g}, {result['sensors']} "
+        f"return {result['mean']:.4f}{ceiling}, {result['sensors']} "
         f"({budgets} calls{warning}); {result['search']['machines']:,} machines tried"
     )

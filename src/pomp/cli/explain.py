@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import Allowed, check_episodes, check_seed
+from pomp.cli.shares import count_episodes, in_brackets, tell_share
 
 if TYPE_CHECKING:
     from pomp.analysis.explanation import Example, Explanation, ModeExplained
@@ -24,10 +25,9 @@ class Explain:
     machine: Annotated[Positional[str], arg(metavar="MACHINE|zoo:TASK")]
     """A machine's folder or file (*.machine), or one that comes with the package."""
     episodes: int | None = None
-    """How many are played; without it as many as the task says: 32 for Karel and Karel-Hard,
-    else 100."""
-    seed: int = 0
-    """Of the starts and the choices; they are drawn for evaluation alone."""
+    """How many are drawn; without it, as for pomp eval, every start or as many as the task says."""
+    seed: int | None = None
+    """Of drawn starts and choices (0 if only --episodes is given)."""
     allow: Allowed = ()
     """A module that the file may name as the home of its task or a sensor, and that is run then."""
     json: bool = False
@@ -66,12 +66,10 @@ def _lines(machine: "ProgramMachine", found: "Explanation") -> Iterator[str]:
     """Yield the lines of an explanation."""
     told = found.found.to_json()
     ended = told["endings"]["by choice"]
+    share = in_brackets(tell_share(told["mean"], told["ceiling"]))
+    yield f"{machine.task.name}: mean return {told['mean']:.6f}{share}"
     yield (
-        f"{machine.task.name}: mean return {told['mean']:.6f} "
-        f"({told['fraction']:.1%} of the ceiling {told['ceiling']:g})"
-    )
-    yield (
-        f"{told['episodes']} episodes, {ended} of them ended by the machine itself; "
+        f"{count_episodes(told)}, {ended} of them ended by the machine itself; "
         f"{told['programs']:.1f} programs and {told['actions']:.1f} actions on average"
     )
     sensors = ", ".join(found.sensors) or "none"

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import UseAppendAction, arg
 
@@ -20,6 +20,9 @@ Allowed = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODULE")]
 OwnSensors = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODULE:NAME")]
 """Sensors of one's own."""
 
+Device = Literal["cpu", "cuda", "auto"]
+"""Where something runs; auto: on CUDA where it can be used, else on the CPU."""
+
 MAX_BYTES = 1 << 20
 MOST_SEEDS = 10_000
 MOST_EPISODES = 1_000_000
@@ -27,6 +30,8 @@ MOST_EPISODES = 1_000_000
 
 def read_program(argument: str) -> str:
     """The text of a program given as text (it begins with `DEF`), `-` (standard input) or a file.
+
+    Comments in a file (`#` to the end of the line) are left out.
 
     Raises:
         ConfigError: no such file, not UTF-8, or far too long for a program.
@@ -37,7 +42,9 @@ def read_program(argument: str) -> str:
         content, name = sys.stdin.buffer.read(MAX_BYTES + 1), "standard input"
     else:
         content, name = _read_file(argument, "a program's text begins with DEF"), f"'{argument}'"
-    return _decode(content, name)
+    from pomp.dsl.parser import strip_comments
+
+    return strip_comments(_decode(content, name))
 
 
 def read_map(path: str) -> str:
@@ -72,9 +79,9 @@ def check_episodes(episodes: int | None) -> None:
         raise ConfigError(f"--episodes must be from 1 to {MOST_EPISODES:,}, got {episodes}")
 
 
-def check_seed(seed: int) -> None:
+def check_seed(seed: int | None) -> None:
     """Refuse a negative seed."""
-    if seed < 0:
+    if seed is not None and seed < 0:
         raise ConfigError(f"--seed must not be negative, got {seed}")
 
 

@@ -17,6 +17,7 @@ from pomp.cli.embedding import Embedding
 from pomp.cli.evaluate import Eval
 from pomp.cli.evolve import Evolve
 from pomp.cli.explain import Explain
+from pomp.cli.plain_help import speak_plainly
 from pomp.cli.play import Play
 from pomp.cli.plot import Plot
 from pomp.cli.report import Report
@@ -65,6 +66,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(0)
     logging.basicConfig(format="pomp: %(message)s", stream=sys.stderr)
     logging.getLogger("pomp").setLevel(logging.INFO)
+    speak_plainly(Command)
     try:
         command = tyro.cli(
             Command,

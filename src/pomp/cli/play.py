@@ -22,7 +22,7 @@ from tyro.conf import Positional, arg
 
 from pomp.cli.frames import Span, draw_screen, draw_strip, paint, style
 from pomp.cli.inputs import Allowed, check_seed
-from pomp.core.errors import ConfigError
+from pomp.core.errors import ConfigError, DataFileError, PompError, UnknownNameError
 
 if TYPE_CHECKING:
     from pomp.machine.policy import ProgramMachine
@@ -88,9 +88,28 @@ class Play:
         from pomp.machine.zoo import load_machine
         from pomp.play.story import Watching
 
-        machine = load_machine(self.machine, self.allow)
+        try:
+            machine = load_machine(self.machine, self.allow)
+        except (DataFileError, UnknownNameError):
+            self._refuse_task()
+            raise
         setting = machine.configure(self.scale)
         return Watching(machine, setting, self.seed, self.speed, greedy=self.greedy)
+
+    def _refuse_task(self) -> None:
+        """Say what can be done with a task that has no machine; nothing if it is no task."""
+        from pomp.tasks.catalog import find_task
+
+        if self.machine.startswith("zoo:") or Path(self.machine).exists():
+            return
+        try:
+            name = find_task(self.machine).name
+        except PompError:
+            return
+        raise ConfigError(
+            f"there is no machine for {name} in the zoo: act yourself with --manual, or name a "
+            "machine's folder or file"
+        )
 
     def _acting(self) -> "Acting":
         from pomp.play.story import Acting

@@ -68,7 +68,7 @@ def _search_lines(found: dict[str, Any]) -> list[str]:
 def _machine_lines(found: dict[str, Any]) -> list[str]:
     head = f"{'task':<14} {'seeds':>5} {'return':>13} {'ceiling':>8} {'published':>13}"
     rows = [
-        f"{task:<14} {row['seeds']:>5} {_shown(row):>13} {row['ceiling']:>8.3f} "
+        f"{task:<14} {row['seeds']:>5} {_shown(row):>13} {_ceiling(row):>8} "
         f"{_shown(row['published']):>13}"
         for task, row in found["tasks"].items()
     ]
@@ -87,3 +87,7 @@ def _embedding_lines(found: dict[str, Any]) -> list[str]:
 
 def _shown(numbers: dict[str, float] | None) -> str:
     return f"{numbers['mean']:.3f} ± {numbers['std']:.2f}" if numbers else "-"
+
+
+def _ceiling(row: dict[str, Any]) -> str:
+    return "-" if row["ceiling"] is None else f"{row['ceiling']:.3f}"

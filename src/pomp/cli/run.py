@@ -17,6 +17,7 @@ from pomp.cli.inputs import (
     read_program,
 )
 from pomp.cli.progress import ProgressLine
+from pomp.cli.shares import in_brackets, tell_share
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class Run:
     task: Annotated[Positional[str], arg(metavar="TASK")]
     """Task name, as listed by `pomp tasks`, or module:NAME for a task of your own."""
     program: Annotated[Positional[str], arg(metavar="PROGRAM|FILE|-")]
-    """The program's text (it begins with DEF), a file, or - for standard input."""
+    """The program's text (it begins with DEF), a file (# begins a comment), or - for standard
+    input."""
     cap: str = "calls220"
     """How long the program may run: callsN (calls220, calls500) or actionsN."""
     variant: Annotated[str | None, arg(metavar="VARIANT")] = None
@@ -215,7 +217,7 @@ def _summarise(
         "seed": command.seed,
         "exact": probabilities is not None,
         "mean": mean,
-        "ceiling": setting.task.ceiling,
+        "ceiling": None if command.world else setting.ceiling,
         "returns": returns,
         "actions": result.actions[0].tolist(),
         "calls": result.calls[0].tolist(),
@@ -235,9 +237,8 @@ def _print_summary(setting: "Setting", limits: "Cap", summary: dict[str, Any]) -
     scale = f" x{setting.scale}" if setting.scale > 1 else ""
     print(f"{setting.task.name}{scale} ({setting.variant}{chosen}, {size}, {limits})")
     kind = "exact return" if summary["exact"] else "mean return"
-    ceiling = setting.task.ceiling
-    share = f" ({summary['mean'] / ceiling:.0%} of the ceiling {ceiling:g})" if ceiling else ""
-    print(f"{kind} {summary['mean']:.6f}{share}")
+    share = tell_share(summary["mean"], summary["ceiling"], digits=0)
+    print(f"{kind} {summary['mean']:.6f}{in_brackets(share)}")
     print(
         f"{len(returns)} start{'s' if len(returns) > 1 else ''}: "
         f"returns {min(returns):.6f} to {max(returns):.6f}, "

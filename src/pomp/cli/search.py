@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from pomp.cli.inputs import parse_options, parse_seeds, read_tasks, read_value
+from pomp.cli.inputs import Device, parse_options, parse_seeds, read_tasks, read_value
 from pomp.cli.stopping import check_minutes, showing
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Search:
     """Change a setting, as in proposer.sigma=0.25; may be given several times."""
     variant: str | None = None
     """The tasks' variant; without it each task's default."""
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Device = "cpu"
     """Where programs are decoded and executed."""
     resume: bool = False
     """Go on with the search in the folder."""

@@ -2,8 +2,9 @@
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import read_program
 from pomp.cli.plot import check_picture, new_figure, save_figure
@@ -57,7 +58,7 @@ class EmbeddingInterpolation:
 
     name: Positional[str | None] = None
     """Shipped weights or a file; without it, the best that is shipped."""
-    between: tuple[str, str] = _ENDS
+    between: Annotated[tuple[str, str], arg(metavar="PROGRAM PROGRAM")] = _ENDS
     """Two programs, as text or files."""
     steps: int = 9
     """Points on the way, both ends included."""

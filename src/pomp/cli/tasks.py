@@ -22,7 +22,8 @@ class Tasks:
             return 0
         for task in TASKS:
             size = f"{task.size[0]}x{task.size[1]}"
-            print(f"{task.name:<13} {task.suite:<9} {size:<6} ceiling {task.ceiling:.3f}")
+            ceiling = task.configure().ceiling
+            print(f"{task.name:<13} {task.suite:<9} {size:<6} ceiling {ceiling:.3f}")
             print(f"  {task.summary}")
             for variant, options in task.variants.items():
                 listed = " ".join(f"{name}={value}" for name, value in options.items())
@@ -42,7 +43,7 @@ def _describe(task: Any) -> dict[str, Any]:
         "suite": task.suite,
         "summary": task.summary,
         "size": list(task.size),
-        "ceiling": task.ceiling,
+        "ceiling": task.configure().ceiling,
         "variants": {
             variant: {
                 name: plain(task.options[name].parse(name, value)) for name, value in given.items()

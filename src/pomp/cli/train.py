@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from pomp.cli.evolve import print_table
-from pomp.cli.inputs import OwnSensors, parse_options, parse_seeds, read_tasks, read_value
+from pomp.cli.inputs import (
+    Device,
+    OwnSensors,
+    parse_options,
+    parse_seeds,
+    read_tasks,
+    read_value,
+)
 from pomp.cli.stopping import check_minutes, showing
 from pomp.core.errors import ConfigError
 
@@ -37,7 +44,8 @@ class Train:
     modes: str | None = None
     """Modes found before: the folder of a search or of pomp evolve (whose machines compete with
     the networks on their modes), a modes.json, the results of many searches as
-    results/search/pomp.json, or a file with a program per line."""
+    results/search/pomp.json, or a file with a program per line (# begins a
+    comment)."""
     sensor: OwnSensors = ()
     """What the rules of machines may ask beside the package's sensors, where the method is text or
     text-modes: a sensor of your own, module:NAME; may be given several times."""
@@ -47,7 +55,7 @@ class Train:
     """Change a setting, as in ppo.entropy=0.1 or search.mode.runs=5; may be given several times."""
     variant: str | None = None
     """The tasks' variant; without it each task's default."""
-    device: Literal["cpu", "cuda"] = "cpu"
+    device: Device = "cpu"
     """Where it runs."""
     resume: bool = False
     """Go on with the training in the folder."""

@@ -16,11 +16,14 @@ import numba
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pomp.core.compiling import cache_in, kernel_folder
+from pomp.core.compiling import LOGGER, cache_in, kernel_folder
 from pomp.core.errors import CudaError, DeviceMemoryError
 from pomp.core.extras import CUDA, install_line
 
 _CONFIG: Any = numba.config
+
+AUTO = "auto"
+"""The device's name that stands for CUDA where it can be used, and else for the CPU."""
 
 THREADS = 128  # of a block
 
@@ -102,16 +105,31 @@ def device_kernel(function: Callable[..., Any]) -> DeviceKernel:
 
 
 def check_device(device: str) -> str:
-    """Return a device's name if it can be used: `cpu` or `cuda`.
+    """Return the name of a device that can be used, `cpu` or `cuda`; `auto` is one of them.
 
     Raises:
         CudaError: CUDA cannot be used, or the name is another.
     """
+    if device == AUTO:
+        return _find_device()
     if device == "cuda":
         load_cuda()
     elif device != "cpu":
-        raise CudaError(f"a device is 'cpu' or 'cuda', got '{device}'")
+        raise CudaError(f"a device is 'cpu', 'cuda' or '{AUTO}', got '{device}'")
     return device
+
+
+@cache
+def _find_device() -> str:
+    """Return `cuda` where it can be used, else `cpu`, and say so once."""
+    try:
+        load_cuda()
+    except CudaError:
+        found = "cpu"
+    else:
+        found = "cuda"
+    LOGGER.info("device %s: %s is taken", AUTO, found)
+    return found
 
 
 class DeviceArray:

@@ -31,6 +31,17 @@ def parse(text: str, vocabulary: Vocabulary = LEAPS) -> Program:
     return parse_tokens(tokenize(text), vocabulary)
 
 
+def strip_comments(text: str) -> str:
+    """Return the text of a file without its comments: `#` and what follows it in a line."""
+    return "\n".join(line.partition("#")[0] for line in text.splitlines())
+
+
+def split_programs(text: str) -> tuple[str, ...]:
+    """Return the programs in a file's text, one per line; comments and empty lines are none."""
+    lines = (line.strip() for line in strip_comments(text).splitlines())
+    return tuple(line for line in lines if line)
+
+
 def tokenize(text: str) -> list[str]:
     """Split a text at its blanks.
 

@@ -11,7 +11,7 @@ from pomp.core.streams import Purpose, open_streams
 from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
 from pomp.karel.dynamics import CAP, COUNT
 from pomp.karel.world import Map, WorldBatch
-from pomp.tasks.task import Setting, Start
+from pomp.tasks.task import MAX_STARTS, Setting, Start
 
 
 def empty_worlds(setting: Setting, count: int) -> WorldBatch:
@@ -104,8 +104,12 @@ def take_up(setting: Setting, worlds: WorldBatch) -> WorldBatch:
     return worlds
 
 
-def enumerate_starts(setting: Setting) -> tuple[WorldBatch, list[Start]]:
-    """Every start of a setting as a world, beside the list with the probabilities."""
-    starts = setting.list_starts()
+def enumerate_starts(setting: Setting, most: int = MAX_STARTS) -> tuple[WorldBatch, list[Start]]:
+    """Every start of a setting as a world, beside the list with the probabilities.
+
+    Raises:
+        ConfigError: the task cannot list its starts, or has more than `most`.
+    """
+    starts = setting.list_starts(most)
     streams = open_streams(Purpose.EVALUATION, 0, worlds=len(starts))
     return begin(setting, [start.map for start in starts], streams), starts

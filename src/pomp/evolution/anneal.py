@@ -72,7 +72,7 @@ class Annealing:
         self._initial_temperature = config.initial_temperature * temperature_factor
         self._most_steps = config.steps * length_factor
         self._most_actions = config.actions * length_factor * action_factor
-        self._most_earned = max(1.0, setting.task.ceiling)
+        self._most_earned = max(1.0, setting.goal)
         chains = np.arange(len(machines))
         root = np.atleast_1d(stream)
         self._program_streams = branch(branch(root, _PROGRAMS), chains)
@@ -144,7 +144,7 @@ class Annealing:
         places = (np.arange(worlds) + self.iteration * trust) % worlds
         ranks = np.broadcast_to(places, self.earned.shape).copy()
         ranks[chains, np.argsort(self.earned, axis=1, kind="stable")[:, : trust // 2]] = -1
-        missing = np.maximum(self.setting.task.ceiling - self.earned, 0.0)
+        missing = np.maximum(self.setting.goal - self.earned, 0.0)
         expected = self.earned + self.config.optimism * missing
         orders = np.argsort(ranks, axis=1, kind="stable")
         return Parents(thresholds, self.earned, expected, orders, trust)

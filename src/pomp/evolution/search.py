@@ -144,7 +144,7 @@ class Evolution:
     @property
     def is_solved(self) -> bool:
         """Whether a machine earns as much as the task allows."""
-        return self.hall.best >= self.setting.task.ceiling - 1e-9
+        return self.hall.best >= self.setting.goal - 1e-9
 
     @property
     def tried(self) -> int:

@@ -216,7 +216,8 @@ class WorldBatch:
 
     def to(self, device: str) -> "WorldBatch":
         """The same worlds on a device; themselves if they are there already."""
-        if check_device(device) == self.device:
+        device = check_device(device)
+        if device == self.device:
             return self
         move: Any = to_device if device == "cuda" else to_host
         return WorldBatch(

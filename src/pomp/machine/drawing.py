@@ -68,9 +68,11 @@ def _headlines(machine: ProgramMachine, found: Evaluation | None) -> list[str]:
     modes = "1 mode" if len(machine.modes) == 1 else f"{len(machine.modes)} modes"
     first = f"{machine.task.name}: {modes}, transitions by {chooses}"
     if found is not None:
-        ceiling, count = found.setting.task.ceiling, len(found.returns)
+        ceiling, count = found.setting.ceiling, len(found.returns)
+        of_ceiling = "" if ceiling is None else f" of {ceiling:g}"
         episodes = "1 episode" if count == 1 else f"{count} episodes"
-        return [first, f"mean return {found.mean:.3f} of {ceiling:g}, {episodes}"]
+        played = f"all {count} starts" if found.is_exact and count > 1 else episodes
+        return [first, f"mean return {found.mean:.3f}{of_ceiling}, {played}"]
     return [first] if machine.sensors else [first, "evaluate it to see what follows which mode"]
 
 

@@ -19,9 +19,13 @@ from pomp.engine.starts import draw_starts, enumerate_starts
 from pomp.karel.world import WorldBatch
 from pomp.machine.episodes import Episodes
 from pomp.machine.policy import ProgramMachine
+from pomp.machine.transitions import DecisionList
 from pomp.tasks.task import Setting
 
 VALIDATION_EPISODES = 200
+
+MOST_LISTED = 1_000
+"""Starts that an evaluation plays one by one; from more of them it draws."""
 
 Watch = Callable[[int, int], None]
 """Called at every macro step with how many were taken and how many episodes are over."""
@@ -60,6 +64,11 @@ class Evaluation:
         return fsum(self.returns * self.weights)
 
     @property
+    def is_exact(self) -> bool:
+        """Whether every start was played once and nothing was drawn."""
+        return self.weights is not None
+
+    @property
     def std(self) -> float:
         """Standard deviation of the returns."""
         return float(np.sqrt(np.average((self.returns - self.mean) ** 2, weights=self.weights)))
@@ -92,15 +101,16 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the statistics and the returns, as JSON can hold them."""
-        ceiling = self.setting.task.ceiling
+        ceiling = self.setting.ceiling
         return {
             "mean": self.mean,
             "std": self.std,
             "interval": list(self.interval),
             "returns": self.returns.tolist(),
             "episodes": len(self.returns),
+            "exact": self.is_exact,
             "ceiling": ceiling,
-            "fraction": self.mean / ceiling,
+            "fraction": None if ceiling is None else self.mean / ceiling,
             "programs": float(np.average(self.programs, weights=self.weights)),
             "actions": float(np.average(self.actions, weights=self.weights)),
             "endings": {
@@ -123,28 +133,79 @@ def evaluate(
     machine: ProgramMachine,
     *,
     episodes: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     scale: int = 1,
     greedy: bool = False,
     device: str = "cpu",
     watch: Watch | None = None,
 ) -> Evaluation:
-    """Play episodes from starts that are drawn for evaluation alone.
+    """Play episodes from every start, or from starts that are drawn for evaluation alone.
+
+    Every start is played once, and the mean is the expected return, if neither `episodes` nor
+    `seed` is given, there are at most `MOST_LISTED` starts, and nothing else is random: the task
+    does not draw, and rules, or the likeliest choices, say what comes next.
 
     Args:
         machine: whose.
-        episodes: how many; None: the task's `episodes`, as the paper's tables have.
-        seed: decides which starts and choices are drawn.
+        episodes: how many are drawn; None: the task's `episodes`, as the paper's tables have.
+        seed: decides which starts and choices are drawn; None: 0.
         scale: how much longer the task is than it was in training.
         greedy: take the likeliest choice instead of drawing one.
-        device: cpu or cuda.
+        device: cpu, cuda or auto.
         watch: called at every step.
     """
     setting = machine.configure(scale)
+    if episodes is None and seed is None and (exact := begin_exactly(machine, setting, greedy)):
+        worlds, weights = exact
+        try:
+            return play_exactly(machine, setting, worlds.to(device), weights, watch)
+        except ConfigError:  # it draws, though the task does not say so
+            pass
+    worlds, draws = begin_drawn(setting, episodes, seed or 0, device)
+    return play(machine, setting, worlds, None if greedy else draws, watch)
+
+
+def begin_exactly(
+    machine: ProgramMachine, setting: Setting, greedy: bool = False
+) -> tuple[WorldBatch, NDArray[np.float64]] | None:
+    """Return all starts, if playing each once tells exactly what a machine earns.
+
+    Args:
+        machine: whose.
+        setting: its task.
+        greedy: whether the likeliest choices are taken.
+
+    Returns:
+        The worlds, and their probabilities `[N]` float64; None if there are more than
+        `MOST_LISTED`, or something else is random.
+    """
+    is_sure = greedy or isinstance(machine.transition, DecisionList)
+    if not is_sure or setting.task.draws(setting):
+        return None
+    try:
+        worlds, starts = enumerate_starts(setting, MOST_LISTED)
+    except ConfigError:
+        return None
+    return worlds, np.array([float(start.probability) for start in starts])
+
+
+def begin_drawn(
+    setting: Setting, episodes: int | None, seed: int, device: str = "cpu"
+) -> tuple[WorldBatch, NDArray[np.uint64]]:
+    """Draw starts for an evaluation.
+
+    Args:
+        setting: the task.
+        episodes: how many; None: the task's `episodes`.
+        seed: decides which are drawn.
+        device: cpu, cuda or auto.
+
+    Returns:
+        The worlds, and `[N]` uint64, the streams that choices are drawn from.
+    """
     count = setting.task.episodes if episodes is None else episodes
     worlds = draw_starts(setting, count, seed, device=device)
-    draws = None if greedy else open_streams(Purpose.EVALUATION, seed, 1, worlds=count)
-    return play(machine, setting, worlds, draws, watch)
+    return worlds, open_streams(Purpose.EVALUATION, seed, 1, worlds=count)
 
 
 def validate(machine: ProgramMachine) -> float:
@@ -173,7 +234,11 @@ def evaluate_exactly(machine: ProgramMachine, *, scale: int = 1) -> Evaluation:
 
 
 def play_exactly(
-    machine: ProgramMachine, setting: Setting, worlds: WorldBatch, weights: NDArray[np.float64]
+    machine: ProgramMachine,
+    setting: Setting,
+    worlds: WorldBatch,
+    weights: NDArray[np.float64],
+    watch: Watch | None = None,
 ) -> Evaluation:
     """Play one episode in every world, in place, with the likeliest choices.
 
@@ -182,13 +247,14 @@ def play_exactly(
         setting: its task.
         worlds: the starts, written.
         weights: `[N]` float64, the probability of each start.
+        watch: called at every step.
 
     Raises:
         ConfigError: the task draws at random.
     """
-    before = worlds.stream.copy()
-    found = play(machine, setting, worlds, None)
-    if (worlds.stream != before).any():
+    before = np.array(to_host(worlds.stream))
+    found = play(machine, setting, worlds, None, watch)
+    if (to_host(worlds.stream) != before).any():
         raise ConfigError(
             f"{setting.task.name} draws at random while this machine runs, so no list of starts "
             "gives an exact return; leave out --exact"

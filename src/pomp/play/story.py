@@ -380,7 +380,8 @@ def _name(setting: Setting) -> str:
 
 def _return_line(moment: Moment, setting: Setting) -> str:
     done = "the task is done" if moment.is_done else "the task is not done"
-    return f"return {moment.worth:.6f}   ceiling {setting.task.ceiling:.6f}   {done}"
+    ceiling = "" if setting.ceiling is None else f"ceiling {setting.ceiling:.6f}   "
+    return f"return {moment.worth:.6f}   {ceiling}{done}"
 
 
 def _action_line(moment: Moment) -> str:

@@ -46,7 +46,7 @@ class EmbeddingRun:
             training: its settings.
             data: a dataset, or the settings by which one is made first.
             out: the folder.
-            device: cpu or cuda.
+            device: cpu, cuda or auto.
 
         Raises:
             ConfigError: training and data do not fit.

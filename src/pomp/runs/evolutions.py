@@ -27,9 +27,9 @@ from pomp.machine.evaluation import evaluate
 from pomp.machine.policy import ProgramMachine
 from pomp.runs.asked import Seeds, TaskLike, read_seeds, read_settings, with_sources
 from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder, describe_task, name_of
+from pomp.runs.published import TEXT
 from pomp.runs.results import (
     EVALUATION_FILE,
-    EVALUATION_SEED,
     SUMMARY_FILE,
     LearnedMachine,
     LearningResult,
@@ -108,7 +108,7 @@ def evolve(
             seed alone.
         settings: settings to change, as `{"modes": 4, "tokens": 60}`; `own_sensors` has sensors of
             one's own, or their `module:NAME`, that rules may ask for as well.
-        device: where machines are played: cpu or cuda.
+        device: where machines are played: cpu, cuda or auto.
         out: the run's folder; None: the run is in memory.
         resume: go on with the run in the folder.
         on_event: told of progress; if it returns True, the run is saved and stops.
@@ -133,9 +133,9 @@ def evolve(
     is_finished = was_finished or drive(Stages(run.works()), Watch(on_event))
     learned = tuple(run.learned.values())
     if is_finished and not run.folder.has(SUMMARY_FILE):
-        run.folder.write_text(SUMMARY_FILE, json.dumps(sum_up(learned), indent=1) + "\n")
+        run.folder.write_text(SUMMARY_FILE, json.dumps(sum_up(learned, TEXT), indent=1) + "\n")
     planned = len(plan.settings) * len(plan.seeds)
-    return LearningResult(is_finished, was_finished, learned, planned, run.folder.path)
+    return LearningResult(is_finished, was_finished, learned, planned, run.folder.path, TEXT)
 
 
 class EvolveRun:
@@ -278,11 +278,8 @@ class EvolveSeed:
         machine = to_program_machine(self.setting, chosen, known=known)
         end = np.inf if self.plan.rounds else 60 * SIMPLIFYING * self.plan.minutes
         machine = simplify(machine, seed=self.seed, stop=lambda: self._spent > end).machine
-        found = evaluate(machine, seed=EVALUATION_SEED)
-        budgets = {
-            budget: evaluate(with_budget(machine, budget), seed=EVALUATION_SEED).mean
-            for budget in BUDGETS
-        }
+        found = evaluate(machine)
+        budgets = {budget: evaluate(with_budget(machine, budget)).mean for budget in BUDGETS}
         is_dependent = not is_robust(budgets)
         origin = {"pomp": __version__, "search": "text", "seed": self.seed}
         comments = {"": (DEPENDENT,)} if is_dependent else machine.comments

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pomp.core.errors import ConfigError
-from pomp.dsl.parser import parse
+from pomp.dsl.parser import parse, split_programs
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import SUFFIX, read_machine
 from pomp.runs.folder import name_of
@@ -80,10 +80,9 @@ def read_given(path: Path, settings: Sequence[Setting], seeds: Sequence[int]) ->
         modes = _programs_of(path)
     else:
         try:
-            lines = path.read_text().splitlines()
+            modes = split_programs(path.read_text())
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"'{path}' cannot be read as a file of programs") from error
-        modes = tuple(line.strip() for line in lines if line.strip())
     return same_for_all(modes, settings, seeds, f"'{path}'")
 
 

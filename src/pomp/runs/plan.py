@@ -22,13 +22,17 @@ from pomp.runs.asked import OWN_SENSORS, with_sources
 from pomp.runs.evolutions import EvolvePlan
 from pomp.runs.folder import describe_task
 from pomp.runs.given import Machines, Modes, read_given, read_machines, same_for_all
+from pomp.runs.published import TEXT
 from pomp.runs.results import modules_of
 from pomp.tasks.task import Setting
 
 SEARCH, ROUNDS, RATES = "search.", "rounds", "learning_rates"
-TEXT, TEXT_MODES = "text", "text-modes"
-"""Methods whose search finds whole machines with rules: those alone, which is what the preset best
-does, or a network on their modes as well, whichever is better."""
+TEXT_MODES = "text-modes"
+"""The method that finds whole machines with rules, as `TEXT` does, which the preset best takes,
+and learns a network on their modes as well; the better machine is kept."""
+
+GIVEN, OWN = "given", "own"
+"""What the method of a training is called whose modes were found before, and one of your own."""
 
 _ROUNDS = 20  # of a search for whole machines
 _EVOLVE = EvolveConfig(sensors="compass")
@@ -42,6 +46,7 @@ class TrainPlan:
         settings: the tasks.
         seeds: of search, training and validation.
         preset: whose settings.
+        method: what searches the modes, a baseline, `GIVEN` or `OWN`.
         learning: the settings of stage 3.
         learning_rates: those that are tried, of which the best by validation is kept.
         searches: the settings of stage 2, one per task; empty if the modes are given, or come with
@@ -57,6 +62,7 @@ class TrainPlan:
     settings: tuple[Setting, ...]
     seeds: tuple[int, ...]
     preset: str
+    method: str
     learning: LearningConfig
     learning_rates: tuple[float, ...]
     searches: tuple[SearchConfig, ...] = ()
@@ -94,6 +100,7 @@ class TrainPlan:
             "tasks": {one.task.name: describe_task(one) for one in self.settings},
             "seeds": list(self.seeds),
             "preset": self.preset,
+            "method": self.method,
             "search": [to_json(config) for config in self.searches],
             "evolution": self.evolution.describe() if self.evolution else None,
             "network": self.has_network,
@@ -131,6 +138,7 @@ def make_plan(
         ConfigError: a value that does not fit.
     """
     own, of_search, rates = _sort_changes(changes)
+    is_given = modes is not None
     of_search = with_sources(of_search)
     own_sensors = of_search.pop(OWN_SENSORS)
     method, learns = _find_own(method)
@@ -156,6 +164,8 @@ def make_plan(
     best = TEXT_MODES if by_own else TEXT
     name = method or (best if preset == "best" else "pomp")
     _check_searcher(name)
+    is_own = learns is not None or isinstance(name, Method)
+    base["method"] = OWN if is_own else GIVEN if is_given else baseline.name if baseline else name
     if modes is not None:
         if of_search or method:
             raise ConfigError("the modes are given: there is no search whose settings could change")

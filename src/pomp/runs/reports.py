@@ -7,6 +7,7 @@ from typing import Any
 from pomp.core.errors import ConfigError, DataFileError, PompError
 from pomp.runs.folder import STATE_FILE, RunFolder
 from pomp.runs.kept import MODES_FILE, KeptRun, read_metrics, read_run, read_search
+from pomp.runs.published import TEXT
 from pomp.runs.results import EVALUATION_FILE, SUMMARY_FILE, LearnedMachine, read_learned, sum_up
 from pomp.tasks.catalog import find_task
 
@@ -47,7 +48,8 @@ def report(
 
             found = report_searches(runs, starts or EVALUATION_STARTS, allow)
         else:
-            found = sum_up([one for run in runs for one in _learned_by(run, allow)])
+            learned = [one for run in runs for one in _learned_by(run, allow)]
+            found = sum_up(learned, _method_of(runs))
         left = [told for run in runs for told in _unfinished(run)]
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         if isinstance(error, PompError):
@@ -56,6 +58,12 @@ def report(
         raise DataFileError(f"the files in {names} are damaged, or of another version") from error
     has_ended = all(is_finished(run) for run in runs)
     return {"kind": kind, "finished": has_ended, **found, "unfinished": left}
+
+
+def _method_of(runs: Sequence[KeptRun]) -> str:
+    """Return the method of trainings or evolutions; nothing if they have several."""
+    methods = {str(run.config.get("method", TEXT)) for run in runs}
+    return methods.pop() if len(methods) == 1 else ""
 
 
 def _check_alike(runs: Sequence[KeptRun]) -> str:

@@ -12,8 +12,9 @@ import numpy as np
 
 from pomp.analysis.pictures import describe_machine, frames_of
 from pomp.core.errors import ConfigError
-from pomp.engine.starts import draw_starts
+from pomp.engine.starts import draw_starts, enumerate_starts
 from pomp.karel.render import save_animation
+from pomp.karel.world import WorldBatch
 from pomp.machine.drawing import draw_machine
 from pomp.machine.evaluation import Evaluation
 from pomp.machine.policy import ProgramMachine
@@ -26,7 +27,6 @@ from pomp.tasks.catalog import is_shipped, source_of
 from pomp.tasks.task import Setting
 
 SUMMARY_FILE, EVALUATION_FILE, MACHINE_FOLDER = "summary.json", "evaluation.json", "machine"
-EVALUATION_SEED = 0
 _TEXT_FILE, _PICTURE_FILE, _EPISODE_FILE = "machine.txt", "machine.svg", "episode.gif"
 
 
@@ -101,6 +101,7 @@ class LearningResult:
         learned: the machines found so far, task by task and seed by seed.
         planned: how many machines there will be when the run is finished.
         path: the run's folder; None: it was in memory.
+        method: what learned them, as `pomp train --method` takes it.
     """
 
     is_finished: bool
@@ -108,6 +109,7 @@ class LearningResult:
     learned: tuple[LearnedMachine, ...]
     planned: int
     path: Path | None
+    method: str
 
     @property
     def best(self) -> LearnedMachine:
@@ -128,7 +130,7 @@ class LearningResult:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """Every task's mean, standard deviation over seeds and machines, as in `summary.json`."""
-        return sum_up(self.learned)
+        return sum_up(self.learned, self.method)
 
     def _repr_html_(self) -> str:
         """The best machine's picture and return, for a notebook."""
@@ -176,10 +178,17 @@ def write_learned(
         folder.write_text("programs.txt", "".join(f"{mode}\n" for mode in machine.modes))
         folder.write_text(_TEXT_FILE, kept[_TEXT_FILE])
         folder.write_text(_PICTURE_FILE, kept[_PICTURE_FILE])
-        starts = draw_starts(found.setting, len(found.returns), EVALUATION_SEED)
-        save_animation(frames_of(machine, found, starts), folder.path / _EPISODE_FILE)
+        frames = frames_of(machine, found, _starts_of(found))
+        save_animation(frames, folder.path / _EPISODE_FILE)
         folder.write_text(EVALUATION_FILE, json.dumps(told, indent=1) + "\n")
     return LearnedMachine(setting, seed, row, folder, _kept=kept)
+
+
+def _starts_of(found: Evaluation) -> WorldBatch:
+    """Return the worlds that an evaluation without a seed began with."""
+    if found.is_exact:
+        return enumerate_starts(found.setting)[0]
+    return draw_starts(found.setting, len(found.returns), 0)
 
 
 def read_learned(
@@ -199,8 +208,13 @@ def read_learned(
     return LearnedMachine(setting, seed, row, folder, allow)
 
 
-def sum_up(learned: Sequence[LearnedMachine]) -> dict[str, Any]:
-    """Return every task's mean and standard deviation over seeds, beside what the paper has."""
+def sum_up(learned: Sequence[LearnedMachine], method: str) -> dict[str, Any]:
+    """Return every task's mean and standard deviation over seeds.
+
+    Args:
+        learned: the machines.
+        method: that learned them; the paper's numbers of the same one stand beside ours.
+    """
     tasks: dict[str, list[LearnedMachine]] = {}
     for one in learned:
         tasks.setdefault(one.setting.task.name, []).append(one)
@@ -211,7 +225,7 @@ def sum_up(learned: Sequence[LearnedMachine]) -> dict[str, Any]:
                 "std": float(np.std([one.mean for one in own])),
                 "seeds": len(own),
                 "ceiling": own[0].row["ceiling"],
-                "published": published("pomp", name) if is_shipped(own[0].setting.task) else None,
+                "published": published(method, name) if is_shipped(own[0].setting.task) else None,
                 "machines": [one.row for one in own],
             }
             for name, own in tasks.items()

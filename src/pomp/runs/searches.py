@@ -99,7 +99,7 @@ def search(
         modes: how many modes, for methods that find several; None: as many as the paper has.
         seeds: one seed or several; every task is searched with each.
         settings: settings to change, as `{"proposer.sigma": 0.25}`.
-        device: cpu or cuda.
+        device: cpu, cuda or auto.
         out: the search's folder; None: the search is in memory.
         resume: go on with the search in the folder.
         on_event: told of progress; if it returns True, the search is saved and stops.

@@ -25,7 +25,6 @@ from pomp.runs.own_transitions import OwnTransitionsRun
 from pomp.runs.plan import TrainPlan, make_plan, modes_of
 from pomp.runs.results import (
     EVALUATION_FILE,
-    EVALUATION_SEED,
     SUMMARY_FILE,
     LearnedMachine,
     LearningResult,
@@ -73,7 +72,7 @@ def train(
         settings: settings to change, as `{"ppo.entropy": 0.1, "search.mode.runs": 5}`;
             `learning_rates` has those that are tried, `search.own_sensors` sensors of one's own
             that the rules of machines may ask for.
-        device: cpu or cuda.
+        device: cpu, cuda or auto.
         out: the training's folder; None: the training is in memory.
         resume: go on with the training in the folder.
         on_event: told of progress; if it returns True, the training is saved and stops.
@@ -93,9 +92,13 @@ def train(
     is_finished = was_finished or drive(Stages(run.works()), Watch(on_event))
     learned = tuple(run.learned.values())
     if is_finished and not was_finished:
-        run.folder.write_text(SUMMARY_FILE, json.dumps(sum_up(learned), indent=1) + "\n")
+        run.folder.write_text(
+            SUMMARY_FILE, json.dumps(sum_up(learned, plan.method), indent=1) + "\n"
+        )
         run.remove_checkpoints()
-    return LearningResult(is_finished, was_finished, learned, len(plan.pairs), run.folder.path)
+    planned = len(plan.pairs)
+    path, method = run.folder.path, plan.method
+    return LearningResult(is_finished, was_finished, learned, planned, path, method)
 
 
 class TrainRun:
@@ -230,7 +233,7 @@ class TrainRun:
             setting,
             seed,
             machine,
-            evaluate(machine, seed=EVALUATION_SEED),
+            evaluate(machine),
             {"validation": machine.provenance["validation"], **kind},
             self._folder_of(setting, seed),
         )

@@ -16,7 +16,7 @@ def show_setting(setting: Setting) -> str:
     task = setting.task
     rows = {
         "grid": f"{setting.height}x{setting.width}",
-        "ceiling": f"{task.ceiling:g}",
+        "ceiling": "not known" if setting.ceiling is None else f"{setting.ceiling:g}",
         "scale": f"{setting.scale} of {', '.join(map(str, task.scales))}",
         "variants": ", ".join(
             f"{name} (this one)" if name == setting.variant else name for name in task.variants

@@ -160,7 +160,8 @@ class Task:
         suite: `Karel`, `KarelHard`, `KarelLong` or the name of your own collection.
         summary: one sentence: what the agent has to do.
         size: rows and columns.
-        ceiling: what perfect play returns (Inf-Harvester: what a good strategy returns).
+        ceiling: what the best play that is known returns on average: one number for every setting,
+            or a function of the setting, None where it is not known. It is no bound.
         variants: variant -> option -> default; the first variant is the default.
         options: what each option means.
         draw_start: compiled; see this module's docstring.
@@ -191,7 +192,7 @@ class Task:
     suite: str
     summary: str
     size: tuple[int, int]
-    ceiling: float
+    ceiling: float | Callable[["Setting"], float | None]
     draw_start: Callable[..., Any]
     begin: Callable[..., Any]
     step: Callable[..., Any]
@@ -221,8 +222,13 @@ class Task:
             raise ConfigError(f"a task's name has letters and digits alone, got {self.name!r}")
         for what, arguments in _COMPILED.items():
             check_compiled(f"task {self.name}", what, getattr(self, what), arguments)
-        if not self.variants or not isinstance(self.ceiling, int | float):
-            raise ConfigError(f"task {self.name} needs a variant and a ceiling")
+        if not self.variants:
+            raise ConfigError(f"task {self.name} needs a variant")
+        if not callable(self.ceiling) and not isinstance(self.ceiling, int | float):
+            expected = "a number, or a function of the setting"
+            raise ConfigError(
+                f"the ceiling of task {self.name} is {expected}, got {self.ceiling!r}"
+            )
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the task in its default setting."""
@@ -291,6 +297,22 @@ class Setting:
         return chosen
 
     @property
+    def is_own_size(self) -> bool:
+        """Whether the grid has the task's own size."""
+        return (self.height, self.width) == self.task.size
+
+    @cached_property
+    def ceiling(self) -> float | None:
+        """What the best play that is known returns on average; None: not known here."""
+        ceiling = self.task.ceiling
+        return ceiling(self) if callable(ceiling) else ceiling
+
+    @property
+    def goal(self) -> float:
+        """What a search aims at: the ceiling, or 1, all rewards without costs, if not known."""
+        return 1.0 if self.ceiling is None else self.ceiling
+
+    @property
     def slots(self) -> int:
         """Memory slots of a world."""
         return FIRST_SLOT + self.task.slots(self.height, self.width)
@@ -316,8 +338,11 @@ class Setting:
         """The options' values as texts, which `configure` reads."""
         return {name: str(value) for name, value in self.options.items()}
 
-    def list_starts(self) -> list[Start]:
+    def list_starts(self, most: int = MAX_STARTS) -> list[Start]:
         """Every start with its probability.
+
+        Args:
+            most: starts that are listed; with more of them, none is.
 
         Raises:
             ConfigError: there are too many to list.
@@ -327,7 +352,7 @@ class Setting:
         starts: list[Start] = []
         for start in self.task.starts(self):
             starts.append(start)
-            if len(starts) > MAX_STARTS:
+            if len(starts) > most:
                 size = f"{self.height}x{self.width}"
-                raise ConfigError(f"{self.task.name} at {size} has over {MAX_STARTS} starts")
+                raise ConfigError(f"{self.task.name} at {size} has over {most} starts")
         return starts

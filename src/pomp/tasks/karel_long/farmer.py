@@ -32,6 +32,7 @@ from pomp.tasks.karel_long.economy import MAX_STEPS, forget_zero_flags, long_rul
 from pomp.tasks.task import LONG, SWITCH, Constants, Option, Setting, Start, Task
 
 ROUNDS_AT_SCALE_1 = 10
+ACTIONS_AT_SCALE_1 = 1638  # of ten rounds row by row, at the task's own size
 HARVESTING, QUOTA, ROUNDS, PICKED, PLACED, MARKED, _SLOTS = range(FIRST_SLOT, FIRST_SLOT + 7)
 LAST_ROUND, CELLS, CLEAN_SIGNAL = range(FIRST_CONSTANT, FIRST_CONSTANT + 3)
 
@@ -110,6 +111,14 @@ def _constants(setting: Setting) -> Constants:
     return long_rules(setting, 2 * cells * ROUNDS_AT_SCALE_1, rounds, cells, clean)
 
 
+def _ceiling(setting: Setting) -> float | None:
+    """All fields are sown and harvested row by row; the signal of the first counts as sown."""
+    if not setting.is_own_size or setting.flag("clean_signal"):
+        return None
+    constants = _constants(setting)
+    return round(float(1 - constants.pay - ACTIONS_AT_SCALE_1 * setting.scale * constants.cost), 3)
+
+
 def _starts(setting: Setting) -> Iterator[Start]:
     grid = layouts.room(setting.height, setting.width)
     grid[1, -2] = 1
@@ -129,7 +138,7 @@ FARMER = Task(
     suite="KarelLong",
     summary="sow the whole field, harvest it all, ten times over",
     size=(8, 8),
-    ceiling=0.835,
+    ceiling=_ceiling,
     draw_start=draw_start,
     begin=begin,
     step=step,
