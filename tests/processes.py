@@ -12,7 +12,9 @@ PATIENCE = 900
 
 _DRIVER = """
 import itertools, os, queue, signal, sys, threading, time
-number, name, left, is_hasty = (int(part) if part.isdigit() else part for part in sys.argv[1:5])
+number, name, left, is_hasty, target = (
+    int(part) if part.isdigit() else part for part in sys.argv[1:6]
+)
 if is_hasty:  # these minutes pass between two looks at the clock, so every step is saved
     minutes = itertools.count(0.0, 60.0)
     time.monotonic = lambda: next(minutes)
@@ -22,11 +24,20 @@ def watch(event, arguments):
     if event == "os.rename" and str(arguments[1]).endswith(name):
         left -= 1
         if left == 0:
-            os.kill(os.getpid(), number)
+            signal_to(target, number)
+
+def signal_to(target, number):
+    if target == "child":
+        import multiprocessing
+        os.kill(multiprocessing.active_children()[0].pid, number)
+    elif target == "group":
+        os.killpg(0, number)
+    else:
+        os.kill(os.getpid(), number)
 
 sys.addaudithook(watch)
 from pomp.cli.main import main
-main(sys.argv[5:])
+main(sys.argv[6:])
 """
 
 
@@ -35,18 +46,22 @@ def run_pomp(*arguments, timeout=PATIENCE, **options):
     return _run([sys.executable, "-m", "pomp", *map(str, arguments)], timeout=timeout, **options)
 
 
-def run_until(place, number, *arguments, is_hasty=False):
-    """Run `pomp` until it signals itself: its status, output and errors.
+def run_until(place, number, *arguments, is_hasty=False, to_group=False, to_child=False):
+    """Run `pomp` until it signals itself, its process group or a child: status, output and errors.
 
     Args:
         place: a file's name and which time it is put in place, counted from 1.
         number: the signal.
         arguments: the command's.
         is_hasty: whether what is saved from time to time is saved after every step.
+        to_group: whether the signal goes to all processes that it has begun, too.
+        to_child: whether the signal goes to a process that it has begun instead.
     """
     name, times = place
-    driver = (_DRIVER, int(number), name, times, int(is_hasty))
-    return _run([sys.executable, "-c", *map(str, (*driver, *arguments))], timeout=PATIENCE)
+    target = "group" if to_group else "child" if to_child else "itself"
+    driver = (_DRIVER, int(number), name, times, int(is_hasty), target)
+    command = [sys.executable, "-c", *map(str, (*driver, *arguments))]
+    return _run(command, timeout=PATIENCE, start_new_session=True)
 
 
 def _run(command, **options):

@@ -36,4 +36,4 @@ def test_help_names_what_is_expected(capsys):
     assert "--variant VARIANT" in shown
     assert "TASK..." in shown
     assert "[NAME]" in show(capsys, "embedding", "info")
-    assert "One or more tasks. (required)" in shown
+    assert "unless --resume is given. (required)" in " ".join(shown.replace("│", " ").split())

@@ -150,6 +150,10 @@ def test_a_machine_learned_by_it_is_resumed_to_the_same_bytes(capsys, here):
     )
     assert not halves.is_finished
     assert (here / "halves/StairClimber/seed0/transitions.safetensors").exists()
+    again = ("train", "--out", "halves", "--resume")
+    status, _, errors = call(capsys, *again)
+    assert (status, "--allow q_learning" in errors) == (2, True)
+    assert call(capsys, *again, "--allow", "q_learning")[0] == 0
     assert call(capsys, *learn, "--out", "halves", "--resume")[0] == 0
     assert files_in(here / "halves") == files_in(here / "whole")
 

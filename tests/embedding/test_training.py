@@ -184,7 +184,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, dataset, monkeypatch
     with pytest.raises(OutputError, match="No space left"):
         training.save()
     assert (folder / STATE_FILE).read_bytes() == before
-    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == [".lock"]
 
 
 @pytest.mark.parametrize(
@@ -216,6 +216,7 @@ def test_a_stop_during_validation_is_heeded(tmp_path, dataset, straight):
     asked = iter([False, True])
     assert not advance_until(training, lambda: next(asked))
     assert training.trainer.position.epoch == 0
+    training._run.folder.close()
     assert advance(training_of(folder, dataset, resume=True))
     assert_equal(weights_of(folder), weights_of(straight))
 
@@ -293,3 +294,38 @@ def test_tensorboard_gets_the_metrics(tmp_path, capsys):
         found = [(event.step, event.value) for event in events.Scalars(tag)]
         epochs = read_epochs(tmp_path / "run")
         assert found == [(epoch["epoch"], pytest.approx(read(epoch))) for epoch in epochs]
+
+
+def test_more_epochs_give_what_a_longer_training_gives(tmp_path, dataset):
+    config = replace(CONFIG, epochs=1)
+    assert EmbeddingRun(config, dataset, tmp_path / "run").run({})
+    assert EmbeddingRun(CONFIG, dataset, tmp_path / "run").run({}, resume=True)
+    assert EmbeddingRun(CONFIG, dataset, tmp_path / "longer").run({})
+    assert_equal(weights_of(tmp_path / "run"), weights_of(tmp_path / "longer"))
+    assert_equal(state_of(tmp_path / "run"), state_of(tmp_path / "longer"))
+    files = [(tmp_path / name / "config.json").read_bytes() for name in ("run", "longer")]
+    assert files[0] == files[1]
+    with pytest.raises(ConfigError, match=r"backwards: training.epochs \(2 before, 1 now\)"):
+        EmbeddingRun(config, dataset, tmp_path / "run").run({}, resume=True)
+
+
+def test_more_epochs_of_a_rate_that_falls_to_zero_are_noted(tmp_path, dataset):
+    config = replace(CONFIG, epochs=1, schedule="cosine")
+    assert EmbeddingRun(config, dataset, tmp_path / "run").run({})
+    assert EmbeddingRun(replace(config, epochs=2), dataset, tmp_path / "run").run({}, resume=True)
+    kept = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (kept["training"]["epochs"], kept["extended"]) == (2, {"training.epochs": [1]})
+
+
+def test_a_folder_is_enough_to_go_on_with_an_embedding(tmp_path, capsys, dataset, straight):
+    folder = tmp_path / "run"
+    assert not advance(training_of(folder, dataset), 3)
+    with pytest.raises(SystemExit) as ended:
+        main(["embedding", "train", "--out", str(folder), "--resume"])
+    assert ended.value.code == 0
+    assert "finished, best epoch" in capsys.readouterr().out
+    assert_equal(weights_of(folder), weights_of(straight))
+    with pytest.raises(SystemExit) as ended:
+        main(["embedding", "train", "--out", str(folder), "--resume", "paper"])
+    assert ended.value.code == 2
+    assert "training.batch (32 before, 256 now)" in capsys.readouterr().err

@@ -44,7 +44,7 @@ def test_a_run_leaves_one_machine_per_seed(tmp_path, capsys):
         folder = out / "StairClimber" / f"seed{one['seed']}"
         assert [path.name for path in folder.glob("*.machine")] == ["StairClimber.machine"]
         names = {"evaluation.json", "metrics.jsonl", "machine.txt", "machine.svg", "episode.gif"}
-        names |= {"StairClimber.machine", "machine", "programs.txt"}
+        names |= {"StairClimber.machine", "machine", "programs.txt", "state.safetensors"}
         assert names == {path.name for path in folder.iterdir()}
         assert one["mean"] == pytest.approx(1.0)
         assert set(one["budgets"]) == {"200", "220", "240"}
@@ -74,19 +74,35 @@ def test_by_rounds_a_run_is_the_same_twice(tmp_path, capsys):
     capsys.readouterr()
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_goes_on_to_the_same_machine(tmp_path, capsys, how):
+    """SIGTERM goes to all of its processes, as when a system shuts down."""
     arguments = ("Farmer", "--rounds", "4", *QUICK)
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert call(*arguments, "--out", str(whole)) == 0
-    place = ("state.safetensors", 2)
-    status, _, errors = run_until(place, how, "evolve", *arguments, "--out", cut)
-    assert status == (-how if how == signal.SIGKILL else 130), errors
+    status, output, errors = run_until(
+        *(("state.safetensors", 2), how, "evolve", *arguments, "--out", cut),
+        to_group=how == signal.SIGTERM,
+    )
+    assert status == (-how if how == signal.SIGKILL else 128 + how), errors
+    if how != signal.SIGKILL:
+        assert f"go on with: pomp evolve --out {cut} --resume" in output
+        assert "was killed" not in errors
     assert (cut / "Farmer" / "seed0" / "state.safetensors").exists()
     assert not (cut / "Farmer" / "seed0" / "Farmer.machine").exists()
-    assert call(*arguments, "--out", str(cut), "--resume") == 0
+    assert call("--out", str(cut), "--resume") == 0
     assert files_of(cut) == files_of(whole)
     capsys.readouterr()
+
+
+def test_a_process_of_a_search_that_dies_is_told_and_the_others_end(tmp_path):
+    status, _, errors = run_until(
+        *(("state.safetensors", 1), signal.SIGKILL, "evolve", "Farmer", "--rounds", "4", *QUICK),
+        *("--set", "teams=2", "--out", tmp_path / "run"),
+        to_child=True,
+    )
+    assert status == 2, errors
+    assert "a process of the search was killed" in errors
 
 
 def test_a_run_killed_before_its_first_round_begins_again(tmp_path, capsys):
@@ -135,8 +151,8 @@ def test_folders_that_do_not_fit_are_refused(tmp_path, capsys):
     assert call("Farmer", "--rounds", "1", "--out", out, *QUICK) == 0
     assert call("Farmer", "--rounds", "1", "--out", out, *QUICK) == 2
     assert "exists" in capsys.readouterr().err
-    assert call("Farmer", "--rounds", "2", "--out", out, *QUICK, "--resume") == 2
-    assert "rounds (1 before, 2 now)" in capsys.readouterr().err
+    assert call("Farmer", "--set", "chains=9", "--out", out, "--resume") == 2
+    assert "evolve.chains (8 before, 9 now)" in capsys.readouterr().err
 
 
 def test_a_damaged_checkpoint_is_told(tmp_path, capsys):

@@ -127,13 +127,14 @@ def test_a_killed_search_goes_on_to_the_same_modes(tmp_path, capsys):
     for change in ("mode.runs=3", "proposer.iterations=16", "proposer.population=8"):
         arguments += ["--set", change]
     whole, cut = ([*arguments, "--out", str(tmp_path / name)] for name in ("whole", "cut"))
-    state, resumed = tmp_path / "cut" / STATE_FILE, [*cut, "--resume"]
+    state = tmp_path / "cut" / STATE_FILE
+    resumed = ["search", "--out", str(tmp_path / "cut"), "--resume"]
     assert call(capsys, *whole)[0] == 0
     assert run_until(("seed2/metrics.jsonl", 1), signal.SIGKILL, *cut)[0] == -signal.SIGKILL
     assert not state.exists()
     status, output, errors = run_until(("seed2/metrics.jsonl", 2), signal.SIGINT, *resumed)
     assert status == 130, errors
-    assert "go on with --resume" in output
+    assert f"go on with: pomp search --out {tmp_path / 'cut'} --resume" in output
     interrupted = state.read_bytes()
     hasty = run_until((STATE_FILE, 2), signal.SIGKILL, *resumed, is_hasty=True)
     assert hasty[0] == -signal.SIGKILL

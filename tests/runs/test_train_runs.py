@@ -14,6 +14,7 @@ from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import read_machine
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.machine.zoo import add_to_zoo, load_machine
+from pomp.runs.plan import dropped_modes
 from processes import run_until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "machines"
@@ -92,7 +93,7 @@ def test_resuming_a_folder_that_was_never_begun_begins_it(capsys, tmp_path, mode
     (folder / ".config.json.12.34").write_text('{"half')
     status, output, _ = call(capsys, *arguments(folder, "--modes", modes, "--resume"))
     assert (status, output.splitlines()[0]) == (0, f"{folder}: finished")
-    assert not list(folder.glob(".*"))
+    assert [path.name for path in folder.glob(".*")] == [".lock"]
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
     status, _, _ = call(capsys, *arguments(tmp_path / "other", "--modes", modes, "--resume"))
@@ -104,7 +105,7 @@ def test_the_best_preset_also_tries_the_mode_that_earns_most_alone(capsys, tmp_p
     folder = tmp_path / "run"
     few = ("search.proposer.candidates=640", "search.mode.modes=2", "search.score.starts=2")
     given = ("--preset", "best", "--method", "annealing-modes")
-    call(capsys, *arguments(folder, *given, settings=(*TINY, *few)))
+    output = call(capsys, *arguments(folder, *given, settings=(*TINY, *few)))[1]
     own = folder / "UpNDown" / "seed0"
     found = json.loads((folder / "search/UpNDown/seed0/modes.json").read_text())
     assert found["method"] == "annealing-modes"
@@ -113,6 +114,10 @@ def test_the_best_preset_also_tries_the_mode_that_earns_most_alone(capsys, tmp_p
     by_return = sorted(found["modes"], key=lambda mode: -mode["return"])
     machine = ProgramMachine.load(own / "machine")
     assert machine.modes == tuple(mode["program"] for mode in by_return)[: len(machine.modes)]
+    told = json.loads((own / "evaluation.json").read_text())["dropped"]
+    left_out = [mode["program"] for mode in by_return][len(machine.modes) :]
+    assert [one["program"] for one in told] == left_out
+    assert [line in output for line in left_out] == [True] * len(left_out)
     best = max((record["best"] or 0.0) for record in records)
     assert (machine.provenance["validation"] or 0.0) == best
 
@@ -335,3 +340,16 @@ def test_a_diverging_learning_rate_loses_nothing_but_itself(capsys, tmp_path, mo
     status, _, errors = call(capsys, *alone)
     assert status == 2
     assert "is nan after" in errors
+
+
+def test_modes_that_a_machine_has_not_are_named_with_the_reason():
+    one, two, three = (f"DEF run m( {actions} m)" for actions in ("move", "turnLeft", "turnRight"))
+    rules = DecisionList((Rule(0),), ((Rule(None),),) * 2)
+    machine = ProgramMachine("StairClimber", (one, two), rules)
+    assert dropped_modes((one, two), machine) == []
+    assert dropped_modes((one, two, one), machine) == [
+        {"program": one, "why": "it is a mode already"}
+    ]
+    [told] = dropped_modes((one, two, three), machine)
+    assert told["program"] == three
+    assert "the first mode alone earns as much" in told["why"]

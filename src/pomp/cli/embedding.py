@@ -11,13 +11,14 @@ from tyro.conf import OmitSubcommandPrefixes, Positional, arg, subcommand
 from pomp.cli.inputs import Device, check_output, check_seed
 from pomp.cli.progress import ProgressLine
 from pomp.cli.space import EmbeddingInterpolation, EmbeddingSpace
-from pomp.cli.stopping import check_minutes, showing
+from pomp.cli.stopping import check_minutes, how_to_resume, showing
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
 from pomp.embedding.config import BEST, PAPER, DatasetConfig, Recipe
 
 _PAPER = "The paper's recipe."
 _BEST = "The best recipe known here."
+_DEFAULT = "The paper's recipe; with --resume, the one that the folder was begun with."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +68,15 @@ class EmbeddingTrain:
     recipe: (
         Annotated[Recipe, arg(name=""), subcommand("paper", default=PAPER, description=_PAPER)]
         | Annotated[Recipe, arg(name=""), subcommand("best", default=BEST, description=_BEST)]
-    ) = field(default_factory=Recipe)
+        | Annotated[None, subcommand("default", description=_DEFAULT)]
+    ) = None
     data: str | None = None
     """A dataset file; without one the recipe's dataset is made first."""
     device: Device = "cpu"
     """Where to train."""
     resume: bool = False
-    """Go on with the run in the folder."""
+    """Go on with the run in the folder. A recipe, if one is given, must be that it was begun with;
+    more epochs extend it."""
     minutes: float | None = None
     """Stop after so many minutes, saved, to be resumed."""
     tensorboard: bool = False
@@ -86,39 +89,43 @@ class EmbeddingTrain:
         check_minutes(self.minutes)
         from pomp.runs.embeddings import EmbeddingRun
 
-        run = EmbeddingRun(
-            self.recipe.training, self._load() or self.recipe.dataset, self.out, self.device
-        )
+        recipe = self.recipe or PAPER
+        if self.resume and self.recipe is None and self.data is None:
+            run = EmbeddingRun.begun(self.out, self.device)
+        else:
+            data = self._load(recipe) or recipe.dataset
+            run = EmbeddingRun(recipe.training, data, self.out, self.device)
         with showing(self.minutes, self.out if self.tensorboard else None) as (shown, stop):
             is_done = run.run(_provenance(run.device), resume=self.resume, on_event=shown)
         if not is_done:
-            return self._stopped(was_asked=stop.was_asked)
+            return self._stopped(stop.status)
         card = run.card()
         assert card is not None
         how = "was finished before" if run.was_finished else "finished"
         return self._report(Path(self.out), card, how)
 
-    def _load(self) -> Any:
+    def _load(self, recipe: Recipe) -> Any:
         """The dataset of --data, if there is one."""
         if self.data is None:
             return None
         from pomp.embedding.dataset import load_dataset
 
         dataset = load_dataset(Path(self.data))
-        if self.recipe.dataset not in (PAPER.dataset, BEST.dataset, dataset.config):
+        if recipe.dataset not in (PAPER.dataset, BEST.dataset, dataset.config):
             raise ConfigError("--data and --dataset.* contradict each other; give one of them")
         return dataset
 
-    def _stopped(self, *, was_asked: bool) -> int:
-        """A training that is not finished: 130 after Ctrl-C, 0 after --minutes."""
+    def _stopped(self, status: int) -> int:
+        """Say how far a training is that is not finished; returns the status it ends with."""
         from pomp.runs.embeddings import read_epochs
 
         epoch = len(read_epochs(Path(self.out)))
         if self.json:
             print(json.dumps({"finished": False, "epoch": epoch}))
         else:
-            print(f"stopped in epoch {epoch + 1}; go on with --resume and the same settings")
-        return 130 if was_asked else 0
+            how = how_to_resume("pomp embedding train", self.out)
+            print(f"stopped in epoch {epoch + 1}; {how}")
+        return status
 
     def _report(self, folder: Path, card: dict[str, Any], how: str) -> int:
         if self.json:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from pomp.cli.inputs import (
+    Allowed,
     Device,
     OwnSensors,
     parse_options,
@@ -15,7 +16,7 @@ from pomp.cli.inputs import (
     read_value,
 )
 from pomp.cli.shares import tell_share
-from pomp.cli.stopping import check_minutes, showing
+from pomp.cli.stopping import check_minutes, how_to_resume, modules_in, showing
 
 if TYPE_CHECKING:
     from pomp.runs.results import LearningResult
@@ -26,29 +27,35 @@ class Evolve:
     """Search whole machines: programs and rules that a person can read. Ctrl-C saves."""
 
     tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")]
-    """One or more tasks."""
+    """One or more tasks; none with --resume."""
     out: str
     """The folder; a new one unless --resume is given."""
-    sensors: Literal["perceptions", "compass"] = "perceptions"
-    """What rules may ask: perceptions and idleness, or also where the nearest marker is."""
+    sensors: Literal["perceptions", "compass"] | None = None
+    """What rules may ask: perceptions and idleness (the default), or also where the nearest marker
+    is."""
     sensor: OwnSensors = ()
     """What else rules may ask: a sensor of your own, module:NAME; may be given several times."""
-    modes: int = 6
-    """Most modes of a machine."""
-    seeds: str = "0"
-    """One number, a list (0,3) or a range (0-4)."""
-    minutes: float = 5.0
-    """For each task and seed."""
+    modes: int | None = None
+    """Most modes of a machine; without it 6."""
+    seeds: str | None = None
+    """One number, a list (0,3) or a range (0-4); without it 0."""
+    minutes: float | None = None
+    """For each task and seed; without it 5. With --resume, more extend a run."""
     rounds: int | None = None
-    """End each search after so many rounds instead: then the result depends on the seed alone."""
+    """End each search after so many rounds instead: then the result depends on the seed alone.
+    With --resume, more extend a run that was begun so."""
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
     """Change a setting, as in starts=32 or tokens=60; may be given several times."""
     variant: str | None = None
     """The tasks' variant; without it each task's default."""
-    device: Device = "cpu"
-    """Where machines are played; a GPU wants many at once, as with --set chains=4096."""
+    device: Device | None = None
+    """Where machines are played, without it cpu; a GPU wants many at once, as with --set
+    chains=4096."""
     resume: bool = False
-    """Go on with the search in the folder."""
+    """Go on with the search in the folder; what is given beside it must be as it was begun."""
+    allow: Allowed = ()
+    """With --resume: a module that the folder may name, of a task or sensor of your own. May be
+    given several times."""
     tensorboard: bool = False
     """Also write the metrics as event files for TensorBoard, into the run's folder."""
     json: bool = False
@@ -60,17 +67,22 @@ class Evolve:
         given = parse_options(self.set, "starts=32")
         changes = {name: read_value(text) for name, text in given.items()}
         from pomp.runs.evolutions import evolve
+        from pomp.runs.folder import RunFolder
 
-        with showing(None, self.out if self.tensorboard else None) as (shown, _):
+        if self.modes is not None:
+            changes = {"modes": self.modes, **changes}
+        if self.sensor:
+            changes = {"own_sensors": self.sensor, **changes}
+        with showing(None, self.out if self.tensorboard else None) as (shown, stop):
             found = evolve(
                 read_tasks(self.tasks, self.variant),
                 sensors=self.sensors,
-                seeds=parse_seeds(self.seeds),
+                seeds=None if self.seeds is None else parse_seeds(self.seeds),
                 minutes=self.minutes,
                 rounds=self.rounds,
-                settings={"modes": self.modes, "own_sensors": self.sensor, **changes},
+                settings=changes,
                 device=self.device,
-                out=self.out,
+                out=RunFolder(self.out, self.allow),
                 resume=self.resume,
                 on_event=shown,
             )
@@ -80,8 +92,10 @@ class Evolve:
         if self.json:
             print(json.dumps({"finished": False, "machines": done, "of": total}))
         else:
-            print(f"stopped after {done} of {total}; go on with --resume and the same settings")
-        return 130
+            modules = [*self.allow, *modules_in(*self.tasks, *self.sensor)]
+            how = how_to_resume("pomp evolve", self.out, modules)
+            print(f"stopped after {done} of {total}; {how}")
+        return stop.status
 
     def _report(self, found: "LearningResult") -> int:
         from pomp.machine.text import SUFFIX, print_machine

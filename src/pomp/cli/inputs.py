@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pomp.tasks.task import Setting
 
 Allowed = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODULE")]
-"""Modules that a file may name as the homes of its task and its sensors."""
+"""Modules that a file may name as the homes of its task and its sensors, or a run's folder of its
+method."""
 
 OwnSensors = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODULE:NAME")]
 """Sensors of one's own."""
@@ -115,10 +116,14 @@ def parse_size(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def read_tasks(names: tuple[str, ...], variant: str | None) -> "list[Setting]":
-    """Return the tasks named on a command line, in a variant or each in its default."""
+def read_tasks(names: tuple[str, ...], variant: str | None) -> "list[Setting] | None":
+    """Return the tasks named on a command line, in a variant or each in its default; None: none."""
     from pomp.tasks.catalog import find_task
 
+    if not names:
+        if variant is not None:
+            raise ConfigError("--variant goes with the names of tasks")
+        return None
     return [find_task(name).configure(variant) for name in names]
 
 

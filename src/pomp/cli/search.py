@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from pomp.cli.inputs import Device, parse_options, parse_seeds, read_tasks, read_value
-from pomp.cli.stopping import check_minutes, showing
+from pomp.cli.inputs import Allowed, Device, parse_options, parse_seeds, read_tasks, read_value
+from pomp.cli.stopping import check_minutes, how_to_resume, modules_in, showing
 
 if TYPE_CHECKING:
     from pomp.runs.searches import SearchResult
@@ -18,27 +18,30 @@ class Search:
     """Search for programs that are modes of a machine. Ctrl-C saves; --resume goes on."""
 
     tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")]
-    """One or more tasks."""
+    """One or more tasks; none with --resume."""
     out: str
     """The search's folder; a new one unless --resume is given."""
-    method: str = "pomp"
-    """pomp, cem, cem-diversity, cem-xm, cem-diversity-topk, cem-diversity-xm, leaps, leaps-grid,
-    hill-climbing, cebs, annealing, annealing-modes or pomp-program-space; or a method of your own,
-    module:NAME."""
+    method: str | None = None
+    """pomp (the default), cem, cem-diversity, cem-xm, cem-diversity-topk, cem-diversity-xm, leaps,
+    leaps-grid, hill-climbing, cebs, annealing, annealing-modes or pomp-program-space; or a method
+    of your own, module:NAME."""
     modes: int | None = None
     """How many modes, for methods that find several; without it 3 or 5, as in the paper."""
-    seeds: str = "0"
-    """One number, a list (0,3) or a range (0-4)."""
-    preset: Literal["paper", "code", "best"] = "paper"
-    """Whose settings."""
+    seeds: str | None = None
+    """One number, a list (0,3) or a range (0-4); without it 0."""
+    preset: Literal["paper", "code", "best"] | None = None
+    """Whose settings; without it the paper's."""
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
     """Change a setting, as in proposer.sigma=0.25; may be given several times."""
     variant: str | None = None
     """The tasks' variant; without it each task's default."""
-    device: Device = "cpu"
-    """Where programs are decoded and executed."""
+    device: Device | None = None
+    """Where programs are decoded and executed; without it cpu."""
     resume: bool = False
-    """Go on with the search in the folder."""
+    """Go on with the search in the folder; what is given beside it must be as it was begun."""
+    allow: Allowed = ()
+    """With --resume: a module that the folder may name, of a task or method of your own. May be
+    given several times."""
     minutes: float | None = None
     """Stop after so many minutes, saved, to be resumed."""
     tensorboard: bool = False
@@ -51,6 +54,7 @@ class Search:
         check_minutes(self.minutes)
         given = parse_options(self.set, "proposer.sigma=0.25")
         changes = {name: read_value(text) for name, text in given.items()}
+        from pomp.runs.folder import RunFolder
         from pomp.runs.searches import search
 
         with showing(self.minutes, self.out if self.tensorboard else None) as (shown, stop):
@@ -59,10 +63,10 @@ class Search:
                 method=self.method,
                 preset=self.preset,
                 modes=self.modes,
-                seeds=parse_seeds(self.seeds),
+                seeds=None if self.seeds is None else parse_seeds(self.seeds),
                 settings=changes,
                 device=self.device,
-                out=self.out,
+                out=RunFolder(self.out, self.allow),
                 resume=self.resume,
                 on_event=shown,
             )
@@ -72,8 +76,9 @@ class Search:
             print(json.dumps({"finished": False, "runs": found.done, "of": found.total}))
         else:
             done = f"stopped after {found.done} of {found.total} runs"
-            print(f"{done}; go on with --resume and the same settings")
-        return 130 if stop.was_asked else 0
+            modules = [*self.allow, *modules_in(*self.tasks, self.method)]
+            print(f"{done}; {how_to_resume('pomp search', self.out, modules)}")
+        return stop.status
 
     def _report(self, found: "SearchResult") -> int:
         if self.json:

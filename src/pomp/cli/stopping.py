@@ -1,9 +1,10 @@
-"""Runs on the command line: progress is shown, Ctrl-C and the end of their time stop them."""
+"""Runs on the command line: they show progress; Ctrl-C, SIGTERM and the end of time stop them."""
 
+import shlex
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -27,22 +28,44 @@ def check_minutes(minutes: float | None) -> None:
 
 
 class Stop:
-    """Says whether to stop: after some time, or at the first Ctrl-C; the second one interrupts."""
+    """Says whether to stop: after some time, or at the first Ctrl-C; the second one interrupts.
+
+    Attributes:
+        status: the exit status of a run that was stopped: 0 by its time, 128 and its number by a
+            signal, which is 130 for Ctrl-C and 143 for SIGTERM.
+    """
 
     def __init__(self, minutes: float | None) -> None:
-        self.was_asked = False
+        self.status = 0
         self._end = None if minutes is None else time.monotonic() + 60 * minutes
 
     def ask(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal."""
-        if self.was_asked:
+        if self.status:
             raise KeyboardInterrupt
-        self.was_asked = True
+        self.status = 128 + number
         print("\npomp: stopping after this step; once more interrupts", file=sys.stderr)
 
     def __call__(self) -> bool:
         """Whether to stop now."""
-        return self.was_asked or (self._end is not None and time.monotonic() > self._end)
+        return self.status > 0 or (self._end is not None and time.monotonic() > self._end)
+
+
+def how_to_resume(command: str, out: str, modules: Iterable[str] = ()) -> str:
+    """Return what to type to go on with a run.
+
+    Args:
+        command: what ran, as `pomp train`.
+        out: the run's folder.
+        modules: modules of tasks and methods of one's own, which the folder may name.
+    """
+    allowed = "".join(f" --allow {module}" for module in dict.fromkeys(modules))
+    return f"go on with: {command} --out {shlex.quote(out)} --resume{allowed}"
+
+
+def modules_in(*names: str | None) -> list[str]:
+    """Return the modules of the names on a command line that are `module:NAME`."""
+    return [name.partition(":")[0] for name in names if name and ":" in name]
 
 
 @contextmanager

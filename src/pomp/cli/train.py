@@ -8,6 +8,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from pomp.cli.evolve import print_table
 from pomp.cli.inputs import (
+    Allowed,
     Device,
     OwnSensors,
     parse_options,
@@ -15,7 +16,7 @@ from pomp.cli.inputs import (
     read_tasks,
     read_value,
 )
-from pomp.cli.stopping import check_minutes, showing
+from pomp.cli.stopping import check_minutes, how_to_resume, modules_in, showing
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,13 +28,13 @@ class Train:
     """Learn a machine: search its modes, learn its transitions, evaluate it. Ctrl-C saves."""
 
     tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")]
-    """One or more tasks."""
+    """One or more tasks; none with --resume."""
     out: str
     """The training's folder; a new one unless --resume is given."""
-    seeds: str = "0"
-    """One number, a list (0,3) or a range (0-4)."""
-    preset: Literal["paper", "code", "best"] = "best"
-    """Whose settings."""
+    seeds: str | None = None
+    """One number, a list (0,3) or a range (0-4); without it 0."""
+    preset: Literal["paper", "code", "best"] | None = None
+    """Whose settings; without it best."""
     method: str | None = None
     """What searches: text (whole machines with rules, no network; what the preset best does),
     text-modes (the same, then a network learns on their modes and the better machine is kept; this
@@ -52,13 +53,17 @@ class Train:
     learning_rates: str | None = None
     """Learning rates to try, as in 1e-2,1e-3,1e-4; the best by validation is kept."""
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
-    """Change a setting, as in ppo.entropy=0.1 or search.mode.runs=5; may be given several times."""
+    """Change a setting, as in ppo.entropy=0.1 or search.mode.runs=5; may be given several times.
+    With --resume, a larger ppo.total or search.rounds extends a training."""
     variant: str | None = None
     """The tasks' variant; without it each task's default."""
-    device: Device = "cpu"
-    """Where it runs."""
+    device: Device | None = None
+    """Where it runs; without it cpu."""
     resume: bool = False
-    """Go on with the training in the folder."""
+    """Go on with the training in the folder; what is given beside it must be as it was begun."""
+    allow: Allowed = ()
+    """With --resume: a module that the folder may name, of a task or method of your own. May be
+    given several times."""
     minutes: float | None = None
     """Stop after so many minutes, saved, to be resumed."""
     tensorboard: bool = False
@@ -75,6 +80,7 @@ class Train:
             changes["search.own_sensors"] = self.sensor
         if self.learning_rates:
             changes["learning_rates"] = _parse_rates(self.learning_rates)
+        from pomp.runs.folder import RunFolder
         from pomp.runs.trainings import train
 
         with showing(self.minutes, self.out if self.tensorboard else None) as (shown, stop):
@@ -83,10 +89,10 @@ class Train:
                 preset=self.preset,
                 method=self.method,
                 modes=self.modes,
-                seeds=parse_seeds(self.seeds),
+                seeds=None if self.seeds is None else parse_seeds(self.seeds),
                 settings=changes,
                 device=self.device,
-                out=self.out,
+                out=RunFolder(self.out, self.allow),
                 resume=self.resume,
                 on_event=shown,
             )
@@ -95,8 +101,9 @@ class Train:
         if self.json:
             print(json.dumps({"finished": False}))
         else:
-            print("stopped; go on with --resume and the same settings")
-        return 130 if stop.was_asked else 0
+            modules = [*self.allow, *modules_in(*self.tasks, self.method, *self.sensor)]
+            print(f"stopped; {how_to_resume('pomp train', self.out, modules)}")
+        return stop.status
 
     def _report(self, found: "LearningResult") -> int:
         if self.json:
@@ -108,6 +115,8 @@ class Train:
             best = max(own, key=lambda one: (one.row["validation"] or 0.0, -one.seed))
             print(f"\n{task}, seed {best.seed}: {best.folder.path}")
             print(best.text.rstrip())
+            for one in best.row.get("dropped", ()):
+                print(f"left out: {one['program']} ({one['why']})")
         print()
         print_table(found.summary["tasks"])
         return 0

@@ -115,6 +115,16 @@ class OutputError(PompError, OSError):
     """A file cannot be written where it was asked for."""
 
 
+class FolderInUseError(OutputError):
+    """Another process works in a run's folder."""
+
+    def __init__(self, folder: object) -> None:
+        super().__init__(
+            f"'{folder}' is in use by another process; wait until that one ends, or stop it "
+            "(Ctrl-C saves)"
+        )
+
+
 def _shorten(text: str, limit: int = 40) -> str:
     """Return a text, cut to `limit` characters if it is longer."""
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -41,8 +41,13 @@ def write_text(path: Path, text: str) -> None:
 def remove_drafts(folder: Path) -> None:
     """Remove what `write_atomically` leaves behind in a folder when its process is killed."""
     for path in folder.glob(".*"):
-        if re.fullmatch(r"\.(.+)\.\d+\.\d+", path.name) and path.is_file():
+        if is_draft(path.name) and path.is_file():
             path.unlink(missing_ok=True)
+
+
+def is_draft(name: str) -> bool:
+    """Whether a name is one of files that `write_atomically` has not put in place yet."""
+    return re.fullmatch(r"\.(.+)\.\d+\.\d+", name) is not None
 
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> None:

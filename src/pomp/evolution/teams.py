@@ -8,11 +8,12 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import cache, lru_cache
-from multiprocessing.connection import wait as wait_for
+from multiprocessing.connection import Connection, wait as wait_for
 from typing import Any
 
 from pomp.core.compiling import thread_count
@@ -27,6 +28,7 @@ from pomp.tasks.task import Setting
 
 _SLOTS = 256  # shared counters, one for each round being computed; more than ever are
 _POLL = 0.05  # seconds between two questions whether to stop
+_STOPPING = (signal.SIGINT, signal.SIGTERM)  # what stops a run
 
 _Named = tuple[str, str, tuple[tuple[str, str], ...], tuple[int, int], int]
 
@@ -70,7 +72,8 @@ class Teams:
         pool.counts[one.number % _SLOTS] = 0
         threads = max(1, thread_count() // self._workers)
         told = _name_of(self._setting), self._seed, self._config, one, threads
-        self._begun[one.number] = pool.executor.submit(_work, os.getcwd(), *told)
+        with _signals_held():  # until the process that may begin here ignores them
+            self._begun[one.number] = pool.executor.submit(_work, os.getcwd(), *told)
 
     def wait(self, one: Round, stop: Callable[[], bool]) -> RoundResult | None:
         """Wait for what a round finds.
@@ -87,7 +90,7 @@ class Teams:
         """
         if self._workers == 1:
             return self._run_here(one, stop)
-        future = self._begun[one.number]
+        pool, future = _pool(self._workers), self._begun[one.number]
         while not future.done():
             if stop():
                 return None
@@ -96,6 +99,7 @@ class Teams:
             return self.result(one)
         except BrokenProcessPool as error:
             self._begun.clear()
+            pool.end()
             _pool.cache_clear()
             what = "a process of the search was killed (perhaps there is too little memory)"
             raise PompError(f"{what}; go on with --resume") from error
@@ -145,9 +149,14 @@ class _Pool:
     def __init__(self, workers: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.stop, self.counts = context.Event(), context.RawArray("q", _SLOTS)
+        ended, self._end = context.Pipe(duplex=False)
         self.executor = ProcessPoolExecutor(
-            workers, context, initializer=_enter, initargs=(self.stop, self.counts)
+            workers, context, initializer=_enter, initargs=(self.stop, self.counts, ended)
         )
+
+    def end(self) -> None:
+        """End the processes that are left: they ignore the signal that a broken pool sends them."""
+        self._end.close()
 
 
 @cache
@@ -156,23 +165,37 @@ def _pool(workers: int) -> _Pool:
     return _Pool(workers)
 
 
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Deliver signals that stop a run only afterwards; processes begun meanwhile get none."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 # What follows runs in the processes.
 
 _shared: dict[str, Any] = {}
 
 
-def _enter(stop: Any, counts: Any) -> None:
+def _enter(stop: Any, counts: Any, ended: Connection) -> None:
     """Prepare a process: keep what it shares with its parent, and end when that ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that began this one
+    for number in _STOPPING:  # these are for the one that began this one
+        signal.signal(number, signal.SIG_IGN)
     _shared.update(stop=stop, counts=counts)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(ended,), daemon=True).start()
 
 
-def _end_with_parent() -> None:
-    """Wait for the end of the parent, even if it is killed, then exit."""
+def _end_with_parent(ended: Connection) -> None:
+    """Wait until the parent ends, even if it is killed, or wants this process to; then exit."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    wait_for([parent.sentinel])
+    wait_for([parent.sentinel, ended])
     os._exit(1)
 
 

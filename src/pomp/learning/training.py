@@ -187,7 +187,9 @@ class Training:
             return []
         records = self._validate(statistics, episodes)
         for number in range(len(self.members)):
-            if self.finished_at[number] is None and (is_last or self._has_plateaued(number)):
+            if self.finished_at[number] is None and (
+                is_last or self._has_plateaued(number, self.update)
+            ):
                 self.finished_at[number] = self.update
         return records
 
@@ -225,9 +227,9 @@ class Training:
                     "learning rate"
                 )
 
-    def _has_plateaued(self, number: int) -> bool:
+    def _has_plateaued(self, number: int, update: int) -> bool:
         waits = self.config.validation.patience * self.config.validation.every
-        return waits > 0 and self.update - self.kept[number].update >= waits
+        return waits > 0 and update - self.kept[number].update >= waits
 
     def _play_validation(self) -> Views:
         """Play fresh episodes with drawn choices, all to their ends."""
@@ -345,12 +347,24 @@ class Training:
     def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
         """Go on from a checkpoint: `arrays` (`[E, S]` and others) and `values` of `to_arrays`."""
         self.learner.restore(arrays, int(values["gradient_steps"]))
-        self.update, self.finished_at = int(values["update"]), list(values["finished_at"])
-        self.diverged = list(values["diverged"])
+        self.update, self.diverged = int(values["update"]), list(values["diverged"])
         self.rollouts.restore(arrays)
         self._orders = np.array(arrays["orders"])
         for number, (score, update) in enumerate(values["kept"]):
             self.kept[number] = Kept(score, update, arrays.get(f"kept{number}"))
+        self.finished_at = [
+            when if self._is_over(number, when) else None
+            for number, when in enumerate(values["finished_at"])
+        ]
+
+    def _is_over(self, number: int, when: int | None) -> bool:
+        """Whether a member that finished at an update has nothing more to learn.
+
+        One that finished only because the whole training did goes on if that is longer now.
+        """
+        if when is None or number in self.diverged or when >= self.config.ppo.updates:
+            return when is not None
+        return self._has_plateaued(number, when)
 
 
 def _finite(statistics: NDArray[np.float32]) -> dict[str, float | None]:

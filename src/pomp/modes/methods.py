@@ -9,7 +9,7 @@ from functools import cache
 from itertools import islice, product
 from typing import Any, Literal, get_args
 
-from pomp.core.configs import changed
+from pomp.core.configs import changed, from_json
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.core.sources import load_object, require_source
 from pomp.karel.interpreter import Cap
@@ -138,9 +138,9 @@ def configure(
         ConfigError: a value that does not fit.
     """
     chosen = find_method(method)
-    if is_own := chosen not in _SHIPPED:
+    if chosen not in _SHIPPED:
         check_method(chosen)
-    source = _source_of(chosen) if is_own else chosen.name
+    source = method_source(chosen)
     if preset not in get_args(Preset):
         raise UnknownNameError("preset", preset, get_args(Preset))
     if "method" in (changes or {}):
@@ -158,7 +158,29 @@ def configure(
     return config
 
 
-def _source_of(method: Method) -> str:
+def read_search_config(values: Mapping[str, Any], allow: Collection[str]) -> SearchConfig:
+    """Read the settings of a search as `to_json` wrote them.
+
+    Args:
+        values: plain values by name.
+        allow: modules that they may name as homes of a method.
+
+    Raises:
+        UntrustedModuleError: they name another module.
+        ConfigError: a field is missing, unknown or has a value it cannot have.
+    """
+    proposer: Any = from_json(find_method(values["method"], allow).proposer, values["proposer"])
+    return from_json(SearchConfig, {**values, "proposer": proposer})
+
+
+def method_source(method: Method) -> str:
+    """Return what `find_method` finds a method by: its name, or `module:NAME` for one of your own.
+
+    Raises:
+        ConfigError: no module that can be imported holds the method.
+    """
+    if method in _SHIPPED:
+        return method.name
     home = getattr(method.begin, "__module__", "")
     return require_source(method, "method", method.name, home)
 

@@ -1,6 +1,7 @@
 from pomp.runs.embeddings import EmbeddingRun as EmbeddingRun
 from pomp.runs.event_files import write_events as write_events
 from pomp.runs.evolutions import evolve as evolve
+from pomp.runs.folder import RunFolder as RunFolder
 from pomp.runs.policies import (
     PolicyEvaluation as PolicyEvaluation,
     evaluate_policy as evaluate_policy,

@@ -1,14 +1,15 @@
-"""What a run is asked for: tasks and seeds, in any of the ways a caller may give them."""
+"""What a run is asked for: tasks and seeds, however a caller gives them, or as before."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from pomp.core.compiling import reason_of
 from pomp.core.errors import ConfigError
 from pomp.engine.starts import draw_starts
 from pomp.karel.sensor_set import find_sensors
 from pomp.karel.sensors import Sensor
-from pomp.tasks.catalog import find_task, is_shipped
+from pomp.runs.folder import RunFolder, reading
+from pomp.tasks.catalog import find_task, is_shipped, source_of
 from pomp.tasks.task import Setting, Task
 
 TaskLike = str | Task | Setting
@@ -19,6 +20,9 @@ OWN_SENSORS = "own_sensors"
 
 Seeds = int | Iterable[int]
 """One seed or several."""
+
+Plan = TypeVar("Plan")
+Named = TypeVar("Named")
 
 
 def read_settings(tasks: TaskLike | Sequence[TaskLike]) -> list[Setting]:
@@ -32,8 +36,7 @@ def read_settings(tasks: TaskLike | Sequence[TaskLike]) -> list[Setting]:
         ConfigError: a task comes twice, none is given, or one does not fit.
     """
     listed = [tasks] if isinstance(tasks, str | Task | Setting) else list(tasks)
-    if not listed:
-        raise ConfigError("name a task, as in UpNDown")
+    check_named(listed)
     chosen = [one if isinstance(one, Setting) else find_task(one).configure() for one in listed]
     names = [setting.task.name for setting in chosen]
     if len(set(names)) < len(names):
@@ -52,9 +55,18 @@ def with_sources(changes: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: one cannot be found, does not fit, or is at the top of no module.
     """
-    given = changes.get(OWN_SENSORS, ())
+    if OWN_SENSORS not in changes:
+        return dict(changes)
+    given = changes[OWN_SENSORS]
     listed = [given] if isinstance(given, str | Sensor) else list(given)
     return {**changes, OWN_SENSORS: tuple(find_sensors(listed).sources())}
+
+
+def check_named(tasks: Sequence[Named] | None) -> Sequence[Named]:
+    """Return the tasks of a run, if there are any."""
+    if not tasks:
+        raise ConfigError("name a task, as in UpNDown")
+    return tasks
 
 
 def read_seeds(seeds: Seeds) -> list[int]:
@@ -70,6 +82,47 @@ def read_seeds(seeds: Seeds) -> list[int]:
     if not listed or len(set(listed)) < len(listed):
         raise ConfigError(f"seeds are one or more different numbers, got {listed}")
     return listed
+
+
+def task_modules(settings: Sequence[Setting]) -> tuple[str, ...]:
+    """Return the modules of the tasks that do not come with the package.
+
+    A run was given these by its caller, so the files in its own folder may name them.
+    """
+    return modules_of([source_of(one.task) for one in settings if not is_shipped(one.task)])
+
+
+def modules_of(sources: Iterable[str]) -> tuple[str, ...]:
+    """Return the modules of several `module:NAME`."""
+    return tuple(source.partition(":")[0] for source in sources)
+
+
+def plan_before(
+    folder: RunFolder,
+    kind: str,
+    read: Callable[[Mapping[str, Any], Collection[str]], Plan],
+    *,
+    resume: bool,
+    trusted: Callable[[], Collection[str]],
+) -> Plan | None:
+    """Return the plan of the run that is to be resumed; None: a run begins.
+
+    Args:
+        folder: the run's.
+        kind: what is run: search, evolve, train or embedding.
+        read: makes the plan from the config and the modules that it may name.
+        resume: whether to go on with a run that is there.
+        trusted: returns these modules.
+
+    Raises:
+        DataFileError: there is no such run, or its config is damaged.
+        UntrustedModuleError: the config names another module.
+    """
+    config = folder.begun(kind, resume=resume)
+    if config is None:
+        return None
+    with reading(folder):
+        return read(config, trusted())
 
 
 def _try_out(setting: Setting) -> None:

@@ -4,18 +4,22 @@ The folder has `metrics.jsonl` with a line for each epoch, `weights.safetensors`
 so far, whose card is complete once the run is finished, and `state.safetensors`, the checkpoint.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pomp.core.configs import to_json
+from pomp.core.configs import from_json, to_json
 from pomp.core.cuda import check_device
+from pomp.core.errors import DataFileError
 from pomp.core.extras import LEARN, require
 from pomp.embedding.config import DatasetConfig, TrainingConfig
 from pomp.embedding.dataset import Dataset, make_dataset
 from pomp.embedding.weights import load_weights, save_weights
-from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder
+from pomp.runs.asked import plan_before
+from pomp.runs.extending import Growth
+from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder, take_fields
 from pomp.runs.kept import read_metrics
 from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, Work, drive
 
@@ -61,6 +65,22 @@ class EmbeddingRun:
         self.was_finished = False
         check_fit(training, self.data)
 
+    @classmethod
+    def begun(cls, out: str | Path, device: str = "cpu") -> "EmbeddingRun":
+        """Return the run in a folder, as it was begun.
+
+        Args:
+            out: the folder.
+            device: cpu or cuda.
+
+        Raises:
+            DataFileError: there is none, or its config is damaged.
+        """
+        found = plan_before(RunFolder(out), "embedding", _read, resume=True, trusted=tuple)
+        if found is None:
+            raise DataFileError(f"'{out}' holds no run that could be resumed: it was never begun")
+        return cls(*found, out, device)
+
     def describe(self) -> dict[str, Any]:
         """Return the config that a resumed training must have, too."""
         return {"training": to_json(self.training), "dataset": to_json(self.data)}
@@ -72,7 +92,7 @@ class EmbeddingRun:
 
         Args:
             facts: what the caller knows of commit and hardware, for the card.
-            resume: go on with the run in the folder.
+            resume: go on with the run in the folder; more epochs extend it, even a finished one.
             on_event: told of progress; if it returns True, the run is saved and stops.
 
         Raises:
@@ -80,9 +100,22 @@ class EmbeddingRun:
             OutputError: the folder exists, or cannot be written.
             DataFileError: there is no run to resume, or its files are damaged.
         """
-        self.folder.open("embedding", self.describe, resume=resume)
-        self.was_finished = self.card() is not None
-        return self.was_finished or drive(Stages(self._works(facts)), Watch(on_event))
+        with closing(self.folder):
+            self.folder.open("embedding", self.describe, resume=resume, growth=self._growth())
+            self.was_finished = self.card() is not None
+            return self.was_finished or drive(Stages(self._works(facts)), Watch(on_event))
+
+    def _growth(self) -> Growth:
+        """Return what a resumed training may have more of: epochs."""
+        return Growth({"training.epochs": self.training.schedule != "cosine"}, self._reopen)
+
+    def _reopen(self, _: Collection[str]) -> None:
+        """Take the test of a training that goes on now off its best weights."""
+        card = self.card()
+        if card is not None:
+            assert self.folder.path is not None
+            path = self.folder.path / WEIGHTS_FILE
+            save_weights(path, load_weights(path).model, {"metrics": card["validation"]})
 
     def card(self) -> dict[str, Any] | None:
         """Return the card of the weights if the run has come to its end."""
@@ -108,6 +141,12 @@ class EmbeddingRun:
     def _keep(self, model: Any, metrics: dict[str, Any]) -> None:
         assert self.folder.path is not None
         save_weights(self.folder.path / WEIGHTS_FILE, model, {"metrics": metrics})
+
+
+def _read(config: Mapping[str, Any], _: object) -> tuple[TrainingConfig, DatasetConfig]:
+    """Read what `EmbeddingRun.describe` returned."""
+    training, dataset = take_fields(config, "training", "dataset")
+    return from_json(TrainingConfig, training), from_json(DatasetConfig, dataset)
 
 
 class _Piece:

@@ -1,13 +1,15 @@
 """Whole machines with rules, searched as a run: one work for each task and seed.
 
 The folder has `TASK/seedN/` with the machine, its evaluation, pictures and `metrics.jsonl`, a line
-for each round; `state.safetensors` there is the checkpoint of a search in progress.
+for each round; `state.safetensors` there is the checkpoint, which stays so that a finished search
+can be extended.
 """
 
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +18,35 @@ from numpy.typing import NDArray
 
 from pomp.analysis.simplification import simplify
 from pomp.core.compiling import thread_count
-from pomp.core.configs import changed, to_json
+from pomp.core.configs import changed
 from pomp.core.cuda import check_device
 from pomp.core.errors import ConfigError
-from pomp.evolution.config import BUDGETS, EvolveConfig
+from pomp.evolution.config import BUDGETS
 from pomp.evolution.genome import sensors_of
 from pomp.evolution.search import Evolution, is_robust
 from pomp.evolution.texts import to_program_machine
 from pomp.machine.evaluation import evaluate
 from pomp.machine.policy import ProgramMachine
-from pomp.runs.asked import Seeds, TaskLike, read_seeds, read_settings, with_sources
-from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder, describe_task, name_of
+from pomp.runs.asked import (
+    OWN_SENSORS,
+    Seeds,
+    TaskLike,
+    check_named,
+    modules_of,
+    plan_before,
+    read_seeds,
+    read_settings,
+    task_modules,
+    with_sources,
+)
+from pomp.runs.evolve_plan import EvolvePlan
+from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder, as_folder, name_of
 from pomp.runs.published import TEXT
 from pomp.runs.results import (
     EVALUATION_FILE,
     SUMMARY_FILE,
     LearnedMachine,
     LearningResult,
-    modules_of,
     read_learned,
     sum_up,
     write_learned,
@@ -46,54 +59,16 @@ SEARCHING, SIMPLIFYING = 0.88, 0.96  # shares of a seed's time when these end; t
 DEPENDENT = "budget-dependent"
 
 
-@dataclass(frozen=True)
-class EvolvePlan:
-    """What an evolution is asked for.
-
-    Attributes:
-        settings: the tasks.
-        seeds: of everything drawn; every task is searched with each.
-        config: how machines are searched.
-        minutes: time for each task and seed, unless `rounds` are given.
-        rounds: rounds after which each search ends; 0: when its time is over.
-        device: where machines are played, cpu or cuda.
-    """
-
-    settings: tuple[Setting, ...]
-    seeds: tuple[int, ...]
-    config: EvolveConfig
-    minutes: float = 5.0
-    rounds: int = 0
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        if not self.minutes > 0:
-            raise ConfigError(f"minutes must be positive, got {self.minutes}")
-        if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 0:
-            raise ConfigError(f"rounds must be a whole number from 1, got {self.rounds}")
-
-    def describe(self) -> dict[str, Any]:
-        """Return all of it as JSON."""
-        return {
-            "tasks": {one.task.name: describe_task(one) for one in self.settings},
-            "seeds": list(self.seeds),
-            "minutes": self.minutes,
-            "rounds": self.rounds,
-            "device": self.device,
-            "evolve": to_json(self.config),
-        }
-
-
 def evolve(
-    tasks: TaskLike | Sequence[TaskLike],
+    tasks: TaskLike | Sequence[TaskLike] | None = None,
     *,
-    sensors: str = "perceptions",
-    seeds: Seeds = 0,
-    minutes: float = 5.0,
+    sensors: str | None = None,
+    seeds: Seeds | None = None,
+    minutes: float | None = None,
     rounds: int | None = None,
     settings: Mapping[str, Any] | None = None,
-    device: str = "cpu",
-    out: str | Path | None = None,
+    device: str | None = None,
+    out: str | Path | RunFolder | None = None,
     resume: bool = False,
     on_event: OnEvent | None = None,
 ) -> LearningResult:
@@ -101,16 +76,19 @@ def evolve(
 
     Args:
         tasks: one or more tasks: names, `module:NAME`, tasks, or tasks that are configured.
-        sensors: what rules may ask: `perceptions`, or `compass`: also where the next marker is.
-        seeds: one seed or several; every task is searched with each.
-        minutes: time for each task and seed.
+        sensors: what rules may ask: `perceptions` (the default), or `compass`: also where the next
+            marker is.
+        seeds: one seed or several; every task is searched with each; 0 by default.
+        minutes: time for each task and seed; 5 by default.
         rounds: end each search after so many rounds instead, so that the result depends on the
             seed alone.
         settings: settings to change, as `{"modes": 4, "tokens": 60}`; `own_sensors` has sensors of
             one's own, or their `module:NAME`, that rules may ask for as well.
-        device: where machines are played: cpu, cuda or auto.
-        out: the run's folder; None: the run is in memory.
-        resume: go on with the run in the folder.
+        device: where machines are played: cpu (the default), cuda or auto.
+        out: the run's folder; None: the run is in memory. One that names
+            modules of your own is resumed as `RunFolder(path, allow=["module"])`.
+        resume: go on with the run in the folder. What is not given is as it was; more minutes, or
+            rounds, extend the run, even a finished one.
         on_event: told of progress; if it returns True, the run is saved and stops.
 
     Raises:
@@ -119,22 +97,43 @@ def evolve(
     """
     if rounds is not None and rounds < 1:
         raise ConfigError(f"rounds must be at least 1, got {rounds}")
-    plan = EvolvePlan(
-        tuple(read_settings(tasks)),
-        tuple(read_seeds(seeds)),
-        changed(EvolveConfig(), with_sources({"sensors": sensors, **(settings or {})})),
-        minutes,
-        rounds or 0,
-        check_device(device),
-    )
-    run = EvolveRun(plan, RunFolder(out))
-    run.folder.open("evolve", plan.describe, resume=resume)
+    with closing(as_folder(out)) as folder:
+        chosen = None if tasks is None else tuple(read_settings(tasks))
+        changes = with_sources(settings or {})
+        changes |= {} if sensors is None else {"sensors": sensors}
+        sensed = changes.get(OWN_SENSORS, ())
+        before = (
+            plan_before(
+                folder,
+                "evolve",
+                EvolvePlan.from_json,
+                resume=resume,
+                trusted=lambda: [*folder.allow, *task_modules(chosen or ()), *modules_of(sensed)],
+            )
+            or EvolvePlan()
+        )
+        given = {
+            "settings": chosen,
+            "seeds": None if seeds is None else tuple(read_seeds(seeds)),
+            "config": changed(before.config, changes),
+            "minutes": minutes,
+            "rounds": rounds,
+            "device": None if device is None else check_device(device),
+        }
+        plan = replace(before, **{name: one for name, one in given.items() if one is not None})
+        check_named(plan.settings)
+        folder.open("evolve", plan.describe, resume=resume, growth=before.growth(folder))
+        return _run(EvolveRun(plan, folder), on_event)
+
+
+def _run(run: "EvolveRun", on_event: OnEvent | None) -> LearningResult:
+    """Do what is left of a run."""
     was_finished = run.is_written
     is_finished = was_finished or drive(Stages(run.works()), Watch(on_event))
     learned = tuple(run.learned.values())
     if is_finished and not run.folder.has(SUMMARY_FILE):
         run.folder.write_text(SUMMARY_FILE, json.dumps(sum_up(learned, TEXT), indent=1) + "\n")
-    planned = len(plan.settings) * len(plan.seeds)
+    planned = len(run.plan.pairs)
     return LearningResult(is_finished, was_finished, learned, planned, run.folder.path, TEXT)
 
 
@@ -142,36 +141,34 @@ class EvolveRun:
     """The searches of all tasks and seeds, one after the other.
 
     Attributes:
+        plan: what was asked for.
         folder: where they are kept.
         learned: the machines found so far, by task and seed.
     """
 
     def __init__(self, plan: EvolvePlan, folder: RunFolder, stage: str = "") -> None:
-        self._plan, self.folder, self._stage = plan, folder, stage
+        self.plan, self.folder, self._stage = plan, folder, stage
         self.learned: dict[tuple[str, int], LearnedMachine] = {}
-        for setting, seed in self._pairs():
+        for setting, seed in plan.pairs:
             place = folder.within(*name_of(setting, seed))
             if place.has(EVALUATION_FILE):
                 self.learned[setting.task.name, seed] = read_learned(
                     setting, seed, place, modules_of(plan.config.own_sensors)
                 )
 
-    def _pairs(self) -> list[tuple[Setting, int]]:
-        return [(setting, seed) for setting in self._plan.settings for seed in self._plan.seeds]
-
     @property
     def is_written(self) -> bool:
         """Whether all machines were found by an earlier run."""
-        return len(self.learned) == len(self._pairs())
+        return len(self.learned) == len(self.plan.pairs)
 
     def works(self) -> Iterator["EvolveSeed"]:
         """Yield the searches that are not finished; what each finds is in `learned` afterwards."""
-        for number, (setting, seed) in enumerate(pairs := self._pairs(), 1):
+        for number, (setting, seed) in enumerate(pairs := self.plan.pairs, 1):
             if (setting.task.name, seed) in self.learned:
                 continue
             count = f" {number}/{len(pairs)}" if self._stage and len(pairs) > 1 else ""
             stage = f"{self._stage}{count} {setting.task.name}, seed {seed}".lstrip()
-            work = EvolveSeed(self._plan, setting, seed, self.folder, stage)
+            work = EvolveSeed(self.plan, setting, seed, self.folder, stage)
             yield work
             assert work.learned is not None
             self.learned[setting.task.name, seed] = work.learned
@@ -193,7 +190,7 @@ class EvolveSeed:
     ) -> None:
         self.plan, self.setting, self.seed, self.stage = plan, setting, seed, stage
         self._folder = folder.within(*name_of(setting, seed))
-        self._seconds, self._since = 0.0, time.monotonic()
+        self._seconds, self._since, self._before = 0.0, time.monotonic(), 0
         self._records: list[dict[str, Any]] = []
         self.learned: LearnedMachine | None = None
         workers = 1 if plan.device == "cuda" else min(plan.config.teams, thread_count())
@@ -233,6 +230,7 @@ class EvolveSeed:
         """Go on from a checkpoint: its `arrays`, each of its own shape `[...]`, and its values."""
         self.evolution.restore(arrays, values)
         self._seconds, self._records = float(values["seconds"]), list(values["records"])
+        self._before = self.evolution.evaluated
 
     def advance(self, is_stopped: IsStopped) -> None:
         """Wait for one round, or, when the time is over, for all rounds that have ended."""
@@ -263,7 +261,8 @@ class EvolveSeed:
         """Write a checkpoint and the rounds so far; those before survive if this fails."""
         if self.evolution.round and self._folder.path is not None:
             arrays, values = self.evolution.to_arrays()
-            values |= {"seconds": self._spent, "records": self._records}
+            seconds = 0.0 if self.plan.rounds else self._spent  # by rounds, the same bytes twice
+            values |= {"seconds": seconds, "records": self._records}
             self._folder.write_arrays(STATE_FILE, arrays, values)
             self._folder.write_lines(METRICS_FILE, self._records)
 
@@ -298,7 +297,6 @@ class EvolveSeed:
             },
         }
         self.learned = write_learned(self.setting, self.seed, machine, found, about, self._folder)
-        self._folder.remove(STATE_FILE)
 
     def progress(self) -> Progress:
         """Say how much of the search is over, and what it has found."""
@@ -306,7 +304,8 @@ class EvolveSeed:
 
     def _tell(self) -> str:
         evolution = self.evolution
-        rate = f"{evolution.tried / max(self._spent, 1e-9):,.0f} machines/s"
+        tried, seconds = evolution.tried - self._before, time.monotonic() - self._since
+        rate = f"{tried / max(seconds, 1e-9):,.0f} machines/s"
         if not evolution.round:
             return rate
         best, modes = evolution.hall.best, evolution.hall.machines[0].modes

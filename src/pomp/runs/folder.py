@@ -6,15 +6,24 @@ path, which keeps nothing.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from pomp.core.errors import ConfigError, DataFileError, OutputError
-from pomp.core.storage import read_arrays, remove_drafts, write_arrays, write_text
-from pomp.tasks.catalog import source_of
+from pomp.core.errors import (
+    ConfigError,
+    DataFileError,
+    OutputError,
+    UnknownNameError,
+    UntrustedModuleError,
+)
+from pomp.core.locks import LOCK_FILE, locked
+from pomp.core.storage import is_draft, read_arrays, remove_drafts, write_arrays, write_text
+from pomp.runs.extending import EXTENDED, Growth, extend
+from pomp.tasks.catalog import find_task, source_of
 from pomp.tasks.task import Setting
 from pomp.version import __version__
 
@@ -27,14 +36,16 @@ State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
 
 
 class RunFolder:
-    """Where a run keeps its files.
+    """Where a run keeps its files. A run that is open holds the lock of its folder.
 
     Attributes:
         path: the folder; None: the run is in memory, and whatever is written is dropped.
+        allow: modules of your own that its files may name, when a run in it is resumed.
     """
 
-    def __init__(self, path: str | Path | None) -> None:
-        self.path = None if path is None else Path(path)
+    def __init__(self, path: str | Path | None, allow: Collection[str] = ()) -> None:
+        self.path, self.allow = None if path is None else Path(path), tuple(allow)
+        self._lock = ExitStack()
 
     def within(self, *names: str) -> "RunFolder":
         """Return a folder inside this one."""
@@ -44,39 +55,70 @@ class RunFolder:
         """Whether a file is there."""
         return self.path is not None and (self.path / name).is_file()
 
-    def open(self, kind: str, describe: Callable[[], dict[str, Any]], *, resume: bool) -> bool:
-        """Begin a new folder, or check that one was begun in the same way.
+    def begun(self, kind: str, *, resume: bool) -> dict[str, Any] | None:
+        """Return the config of the run that is to be resumed; None: a run begins here.
+
+        Args:
+            kind: what is run: search, evolve, train or embedding.
+            resume: whether to go on with a run that is there.
+
+        Raises:
+            ConfigError: a run in memory cannot be resumed.
+            DataFileError: there is no run to resume, or one of another kind or an older version.
+        """
+        if not resume:
+            return None
+        if self.path is None:
+            raise ConfigError("a run in memory cannot be resumed; give it a folder (out)")
+        return None if _is_blank(self.path) else _read_begun(self.path, kind)
+
+    def open(
+        self,
+        kind: str,
+        describe: Callable[[], dict[str, Any]],
+        *,
+        resume: bool,
+        growth: Growth | None = None,
+    ) -> None:
+        """Begin a new folder, or check that one was begun in the same way; lock it until `close`.
 
         Args:
             kind: what is run: search, evolve, train or embedding.
             describe: returns everything the result depends on, as JSON.
             resume: whether to go on with a run that is there.
-
-        Returns:
-            Whether the folder was there.
+            growth: which numbers may be larger than they were.
 
         Raises:
-            OutputError: a new folder exists already, or cannot be made.
+            OutputError: a new folder exists already, cannot be made, or is in use.
             DataFileError: there is no run to resume, or one of another kind or an older version.
             ConfigError: the run was begun with another config; names the fields.
         """
+        before = self.begun(kind, resume=resume)
         if self.path is None:
-            if resume:
-                raise ConfigError("a run in memory cannot be resumed; give it a folder (out)")
-            return False
-        whole = {"kind": kind, "format": FORMAT, "pomp": __version__, **describe()}
-        if resume and not _clear_if_not_begun(self.path):
-            _check_config(self.path, json.loads(json.dumps(whole)))
-            self.make()
-            return True
-        _check_new(self.path)
-        self.make()
-        self.write_text(CONFIG_FILE, json.dumps(whole, indent=2))
-        return False
+            return
+        now = {"kind": kind, "format": FORMAT, "pomp": __version__, **describe()}
+        if before is None and not resume:
+            _check_new(self.path)
+        self._make()
+        self._lock.enter_context(locked(self.path))
+        remove_drafts(self.path)
+        if before is not None:
+            now[EXTENDED] = before.get(EXTENDED, {})
+            extend(self.path, before, now, growth)
+        config = {name: value for name, value in now.items() if name != EXTENDED or value}
+        if config != before:
+            self.write_text(CONFIG_FILE, json.dumps(config, indent=2))
 
-    def open_part(self, kind: str, describe: Callable[[], dict[str, Any]]) -> bool:
+    def open_part(
+        self, kind: str, describe: Callable[[], dict[str, Any]], growth: Growth | None = None
+    ) -> None:
         """Open the folder of a run that is a part of another, whether it was begun or not."""
-        return self.open(kind, describe, resume=self.path is not None and self.path.exists())
+        is_there = self.path is not None and self.path.exists()
+        self.open(kind, describe, resume=is_there, growth=growth)
+
+    def close(self) -> None:
+        """Give up the lock of the folder, if this holds it."""
+        self._lock.close()
 
     def make(self) -> None:
         """Make the folder if it is missing, and remove what killed runs left half-written.
@@ -84,13 +126,16 @@ class RunFolder:
         Raises:
             OutputError: it cannot be made.
         """
-        if self.path is None:
-            return
+        if self.path is not None:
+            self._make()
+            remove_drafts(self.path)
+
+    def _make(self) -> None:
+        assert self.path is not None
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"cannot write '{self.path}': {error.strerror}") from error
-        remove_drafts(self.path)
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file whole or not at all.
@@ -141,9 +186,31 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
 
 
+def as_folder(out: "str | Path | RunFolder | None") -> RunFolder:
+    """Return a run's folder in any of the ways that a caller may give it."""
+    return out if isinstance(out, RunFolder) else RunFolder(out)
+
+
 def describe_task(setting: Setting) -> dict[str, Any]:
     """Return what a run's config says of a task: where it comes from, its variant and options."""
     return {"task": source_of(setting.task), **setting.describe()}
+
+
+def read_task(described: Mapping[str, Any], allow: Collection[str]) -> Setting:
+    """Return the task that `describe_task` described.
+
+    Args:
+        described: what stands in a config.
+        allow: modules that the config may name as the home of a task.
+
+    Raises:
+        UntrustedModuleError: the task is one of a module that is not allowed.
+    """
+    size = tuple(described["size"]) if "size" in described else None
+    task = find_task(described["task"], allow)
+    return task.configure(
+        described["variant"], described["options"], size, described.get("scale", 1)
+    )
 
 
 def name_of(setting: Setting, seed: int) -> tuple[str, str]:
@@ -179,52 +246,61 @@ def read_config(folder: Path) -> dict[str, Any]:
         ) from error
 
 
-def _clear_if_not_begun(folder: Path) -> bool:
-    """Remove a folder whose run was killed before its config was written; returns whether it was.
-
-    Raises:
-        OutputError: it cannot be read or removed.
-    """
+def _is_blank(folder: Path) -> bool:
+    """Whether a folder is there whose run was killed before its config was written."""
     try:
-        if not folder.is_dir():
-            return False
-        remove_drafts(folder)
-        if any(folder.iterdir()):
-            return False
-        folder.rmdir()
+        names = {path.name for path in folder.iterdir()} if folder.is_dir() else {CONFIG_FILE}
     except OSError as error:
         raise OutputError(f"cannot use '{folder}': {error.strerror}") from error
-    return True
+    return all(name == LOCK_FILE or is_draft(name) for name in names)
 
 
-def _check_config(folder: Path, config: dict[str, Any]) -> None:
-    """Make sure that a run was begun with this config."""
-    before = read_config(folder)
-    if before.get("format") != FORMAT:
+def _read_begun(folder: Path, kind: str) -> dict[str, Any]:
+    """Return the config of a run of a kind, begun by a version that this one agrees with."""
+    config = read_config(folder)
+    if config.get("format") != FORMAT:
         raise DataFileError(
             f"'{folder}' was begun by another version of pomp, whose runs this one cannot take up; "
             "begin another folder"
         )
-    if before.get("kind") != config["kind"]:
+    if config.get("kind") != kind:
         raise DataFileError(
-            f"'{folder}' holds a run of pomp {before.get('kind')}, not of pomp {config['kind']}"
+            f"'{folder}' holds a run of pomp {config.get('kind')}, not of pomp {kind}"
         )
-    if differing := _differing_fields(before, config):
-        raise ConfigError(
-            f"'{folder}' was begun otherwise: {'; '.join(differing)}. Resume it with the same "
-            "settings, or begin another folder"
-        )
+    return config
 
 
-def _differing_fields(one: dict[str, Any], other: dict[str, Any], prefix: str = "") -> list[str]:
-    """Return the fields in which two configs differ, as `reinforce.batch (512, 256)`."""
-    names = []
-    for name in sorted(set(one) | set(other)):
-        left, right = one.get(name), other.get(name)
-        if name not in one or name not in other:
-            names.append(f"{prefix}{name} (only {'now' if name in other else 'before'})")
-        elif isinstance(left, dict) and isinstance(right, dict):
-            names += _differing_fields(left, right, f"{prefix}{name}.")
-        elif left != right:
-            names.append(f"{prefix}{name} ({left} before, {right} now)")
-    return names
+@contextmanager
+def reading(folder: RunFolder) -> Iterator[None]:
+    """Tell what is wrong with a config that is read inside.
+
+    Raises:
+        DataFileError: a field is missing, unknown or no value of its kind.
+    """
+    try:
+        yield
+    except UntrustedModuleError:
+        raise
+    except (
+        ConfigError,
+        UnknownNameError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ) as error:
+        what = f"the config.json in '{folder.path}' is damaged, or of another version"
+        reason = f"no field {error}" if type(error) is KeyError else str(error)
+        raise DataFileError(f"{what}: {reason}") from error
+
+
+def take_fields(config: Mapping[str, Any], *names: str) -> list[Any]:
+    """Return the values of a config's fields.
+
+    Raises:
+        ConfigError: a field is missing or unknown.
+    """
+    about = {"kind", "format", "pomp", EXTENDED}
+    if differing := (set(config) - about) ^ set(names):
+        raise ConfigError(f"missing or unknown fields: {', '.join(sorted(differing))}")
+    return [config[name] for name in names]

@@ -7,9 +7,9 @@ from pomp.core.errors import ConfigError
 from pomp.dsl.parser import parse, split_programs
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import SUFFIX, read_machine
+from pomp.runs.asked import task_modules
 from pomp.runs.folder import name_of
 from pomp.runs.kept import MODES_FILE
-from pomp.runs.results import task_modules
 from pomp.runs.searched import modes_of_results
 from pomp.runs.searches import read_modes
 from pomp.tasks.task import Setting

@@ -8,7 +8,7 @@ from pomp.learning.methods import TransitionLearner
 from pomp.runs.folder import METRICS_FILE, RunFolder
 from pomp.runs.work import SAVE_SECONDS, IsStopped, Progress
 
-_FILE = "transitions.safetensors"
+OWN_CHECKPOINT = "transitions.safetensors"
 
 
 class OwnTransitionsRun:
@@ -38,7 +38,7 @@ class OwnTransitionsRun:
             DataFileError: the checkpoint is damaged.
         """
         self._folder.make()
-        self._folder.restore(self._take, _FILE)
+        self._folder.restore(self._take, OWN_CHECKPOINT)
 
     def _take(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
         """Go on from a checkpoint: its `arrays`, each of its own shape `[...]`, and its values."""
@@ -54,7 +54,9 @@ class OwnTransitionsRun:
     def save(self) -> None:
         """Write a checkpoint, and a line for each record."""
         arrays, values = self.learner.to_arrays()
-        self._folder.write_arrays(_FILE, arrays, {"learner": values, "records": self.records})
+        self._folder.write_arrays(
+            OWN_CHECKPOINT, arrays, {"learner": values, "records": self.records}
+        )
         self._folder.write_lines(METRICS_FILE, self.records)
 
     def close(self) -> None:
@@ -62,10 +64,6 @@ class OwnTransitionsRun:
 
     def finish(self) -> None:
         """Do nothing: the machine is written when it is evaluated."""
-
-    def remove_checkpoint(self) -> None:
-        """Remove the checkpoint of a machine that is written."""
-        self._folder.remove(_FILE)
 
     def progress(self) -> Progress:
         """Say how much of its budget is used up."""

@@ -1,11 +1,11 @@
 """What a training is asked for: tasks, seeds, and the settings of every stage."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pomp.core.configs import changed, check_settings, to_json
+from pomp.core.configs import changed, check_settings, from_json, to_json
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.core.sources import load_object
 from pomp.evolution.config import EvolveConfig
@@ -13,17 +13,17 @@ from pomp.learning.baselines import ACTIONS, BASELINES
 from pomp.learning.config import LearningConfig, configure_learning
 from pomp.learning.methods import LearningMethod, OwnLearning
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.text import print_machine
+from pomp.machine.text import parse_machine, print_machine
+from pomp.machine.transitions import DecisionList
 from pomp.modes.config import SearchConfig
 from pomp.modes.jobs import Job
-from pomp.modes.methods import METHODS, SEVERAL, configure, find_method
+from pomp.modes.methods import METHODS, SEVERAL, configure, find_method, read_search_config
 from pomp.modes.proposers import Method
-from pomp.runs.asked import OWN_SENSORS, with_sources
-from pomp.runs.evolutions import EvolvePlan
-from pomp.runs.folder import describe_task
-from pomp.runs.given import Machines, Modes, read_given, read_machines, same_for_all
+from pomp.runs.asked import OWN_SENSORS, modules_of, read_seeds, with_sources
+from pomp.runs.evolve_plan import EvolvePlan
+from pomp.runs.folder import describe_task, read_task, take_fields
+from pomp.runs.given import Key, Machines, Modes, read_given, read_machines, same_for_all
 from pomp.runs.published import TEXT
-from pomp.runs.results import modules_of
 from pomp.tasks.task import Setting
 
 SEARCH, ROUNDS, RATES = "search.", "rounds", "learning_rates"
@@ -111,6 +111,58 @@ class TrainPlan:
             "machines": {f"{task}/seed{seed}": text for (task, seed), text in texts.items()},
         }
 
+    @classmethod
+    def from_json(cls, config: Mapping[str, Any], allow: Collection[str]) -> "TrainPlan":
+        """Read the plan from a training's config, which `describe` is the main part of.
+
+        Args:
+            config: its fields.
+            allow: modules that it may name as homes of tasks and methods.
+
+        Raises:
+            UntrustedModuleError: it names another module.
+        """
+        names = (
+            "device",
+            "threads",
+            "tasks",
+            "seeds",
+            "preset",
+            "method",
+            "search",
+            "evolution",
+            "network",
+            "learning",
+        )
+        optional = ("own",) if "own" in config else ()
+        parts = take_fields(config, *names, RATES, "modes", "machines", *optional)
+        _, _, tasks, seeds, preset, method, searches, evolution, network, learning, *rest = parts
+        rates, modes, texts, *own = rest
+        machines = {name: parse_machine(text, allow=allow) for name, text in texts.items()}
+        evolved = EvolvePlan.from_json(evolution, allow) if evolution else None
+        return cls(
+            settings=tuple(read_task(one, allow) for one in tasks.values()),
+            seeds=tuple(read_seeds(seeds)),
+            preset=preset,
+            method=method,
+            learning=from_json(LearningConfig, learning),
+            learning_rates=tuple(rates),
+            searches=tuple(read_search_config(one, allow) for one in searches),
+            evolution=evolved,
+            has_network=network,
+            own=OwnLearning.from_json(own[0], allow) if own else None,
+            modes={_key(name): tuple(programs) for name, programs in modes.items()},
+            machines={_key(name): machine for name, machine in machines.items()},
+            own_sensors=evolved.config.own_sensors if evolved else sensors_in(machines.values()),
+        )
+
+    @property
+    def searcher(self) -> str | None:
+        """What searches the modes; None if they are given."""
+        if self.evolution is not None:
+            return TEXT_MODES if self.has_network else TEXT
+        return self.searches[0].method if self.searches else None
+
 
 def make_plan(
     settings: Sequence[Setting],
@@ -137,11 +189,11 @@ def make_plan(
         UnknownNameError: no such preset, method or field.
         ConfigError: a value that does not fit.
     """
-    own, of_search, rates = _sort_changes(changes)
+    own, of_search, rates = sort_changes(changes)
     is_given = modes is not None
     of_search = with_sources(of_search)
-    own_sensors = of_search.pop(OWN_SENSORS)
-    method, learns = _find_own(method)
+    own_sensors = of_search.pop(OWN_SENSORS, ())
+    method, learns = find_own(method)
     baseline = BASELINES.get(method) if isinstance(method, str) else None
     if has_modes := baseline or (learns if learns and learns.modes else None):
         if modes is not None:
@@ -152,36 +204,37 @@ def make_plan(
     by_own = _plan_own(learns, own, settings[0]) if learns else None
     own = {} if by_own else own
     learning = configure_learning(preset, own)
-    base: dict[str, Any] = {
-        "settings": tuple(settings),
-        "seeds": tuple(seeds),
-        "preset": preset,
-        "learning": learning,
-        "learning_rates": rates or (learning.ppo.learning_rate,),
-        "own": by_own,
-        "own_sensors": own_sensors,
-    }
     best = TEXT_MODES if by_own else TEXT
     name = method or (best if preset == "best" else "pomp")
     _check_searcher(name)
     is_own = learns is not None or isinstance(name, Method)
-    base["method"] = OWN if is_own else GIVEN if is_given else baseline.name if baseline else name
+    plan = TrainPlan(
+        settings=tuple(settings),
+        seeds=tuple(seeds),
+        preset=preset,
+        method=OWN if is_own else GIVEN if is_given else baseline.name if baseline else str(name),
+        learning=learning,
+        learning_rates=rates or (learning.ppo.learning_rate,),
+        own=by_own,
+        own_sensors=own_sensors,
+    )
     if modes is not None:
         if of_search or method:
             raise ConfigError("the modes are given: there is no search whose settings could change")
-        return _plan_given(base, modes)
+        return with_given(plan, modes)
     if name in (TEXT, TEXT_MODES):
         if name == TEXT:
             _refuse_unused([*own, *([RATES] if rates else [])])
-        evolution = _plan_evolution(settings, seeds, {OWN_SENSORS: own_sensors, **of_search})
-        return TrainPlan(**base, evolution=evolution, has_network=name != TEXT)
+        whole = EvolvePlan(plan.settings, plan.seeds, _EVOLVE, rounds=_ROUNDS)
+        evolution = evolve_again(whole, {OWN_SENSORS: own_sensors, **of_search})
+        return replace(plan, evolution=evolution, has_network=name != TEXT)
     if own_sensors:
         raise ConfigError(f"{name} finds no rules that could ask for sensors (try {TEXT})")
     searches = tuple(configure(name, preset, one, of_search) for one in settings)
-    return TrainPlan(**base, searches=searches)
+    return replace(plan, searches=searches)
 
 
-def _find_own(
+def find_own(
     method: str | Method | LearningMethod | None,
 ) -> tuple[str | Method | None, LearningMethod | None]:
     """Return what searches the modes, and what learns transitions if that is not PPO."""
@@ -220,7 +273,32 @@ def modes_of(machine: ProgramMachine) -> tuple[str, ...]:
     return tuple(dict.fromkeys(machine.modes))
 
 
-def _sort_changes(
+def sensors_in(machines: Iterable[ProgramMachine]) -> tuple[str, ...]:
+    """Return the sensors of one's own that machines with rules ask for, as `module:NAME`."""
+    rules = [one.transition for one in machines if isinstance(one.transition, DecisionList)]
+    return tuple(dict.fromkeys(source for one in rules for source in one.known.sources()))
+
+
+def dropped_modes(given: Sequence[str], machine: ProgramMachine) -> list[dict[str, str]]:
+    """Return the modes that a training had and its machine has not, and why.
+
+    Args:
+        given: the programs of the modes that were found or given.
+        machine: what was learned on them.
+    """
+    left, dropped = list(machine.modes), []
+    for program in given:
+        if program in left:
+            left.remove(program)
+        elif program in machine.modes:
+            dropped.append({"program": program, "why": "it is a mode already"})
+        else:
+            why = "the first mode alone earns as much in validation as all together"
+            dropped.append({"program": program, "why": why})
+    return dropped
+
+
+def sort_changes(
     changes: Mapping[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any], tuple[float, ...]]:
     """Return the changes of stage 3's settings, of stage 2's, and the learning rates."""
@@ -244,12 +322,12 @@ def _refuse_unused(names: list[str]) -> None:
         )
 
 
-def _plan_given(base: dict[str, Any], modes: str | Path | Sequence[str]) -> TrainPlan:
+def with_given(plan: TrainPlan, modes: str | Path | Sequence[str]) -> TrainPlan:
     """Plan a training on modes, or on the modes of machines, that were found before."""
-    settings, seeds = base["settings"], base["seeds"]
+    settings, seeds = plan.settings, plan.seeds
     machines: Machines = {}
     if isinstance(modes, str | Path):
-        machines = read_machines(Path(modes), settings, seeds, modules_of(base["own_sensors"]))
+        machines = read_machines(Path(modes), settings, seeds, modules_of(plan.own_sensors))
         given = {key: modes_of(machine) for key, machine in machines.items()}
         given = given or read_given(Path(modes), settings, seeds)
     else:
@@ -258,18 +336,21 @@ def _plan_given(base: dict[str, Any], modes: str | Path | Sequence[str]) -> Trai
         missing = [seed for seed in seeds if (setting.task.name, seed) not in given]
         if missing:
             raise ConfigError(f"there are no modes of {setting.task.name} with seed {missing[0]}")
-    if base["own_sensors"] and not machines:
+    if plan.own_sensors and not machines:
         raise ConfigError("programs as modes have no rules that could ask for sensors")
-    return TrainPlan(**base, modes=given, machines=machines)
+    return replace(plan, modes=given, machines=machines)
 
 
-def _plan_evolution(
-    settings: Sequence[Setting], seeds: Sequence[int], changes: Mapping[str, Any]
-) -> EvolvePlan:
+def evolve_again(before: EvolvePlan, changes: Mapping[str, Any]) -> EvolvePlan:
     """Plan a search for whole machines, by rounds and not by time: the same twice."""
-    rounds = changes.get(ROUNDS, _ROUNDS)
+    rounds = changes.get(ROUNDS, before.rounds)
     if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
         raise ConfigError(f"search.{ROUNDS} must be a whole number from 1, got {rounds}")
     own = {name: value for name, value in changes.items() if name != ROUNDS}
-    config: EvolveConfig = changed(_EVOLVE, own)
-    return EvolvePlan(tuple(settings), tuple(seeds), config, rounds=rounds)
+    return replace(before, config=changed(before.config, own), rounds=rounds)
+
+
+def _key(name: str) -> Key:
+    """Read the task and the seed of a name as `Farmer/seed0`."""
+    task, _, seed = name.rpartition("/seed")
+    return task, int(seed)

@@ -21,9 +21,10 @@ from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import SUFFIX, print_machine
 from pomp.machine.transitions import DecisionList
 from pomp.machine.zoo import load_machine
+from pomp.runs.asked import task_modules
 from pomp.runs.folder import RunFolder
 from pomp.runs.published import published
-from pomp.tasks.catalog import is_shipped, source_of
+from pomp.tasks.catalog import is_shipped
 from pomp.tasks.task import Setting
 
 SUMMARY_FILE, EVALUATION_FILE, MACHINE_FOLDER = "summary.json", "evaluation.json", "machine"
@@ -231,16 +232,3 @@ def sum_up(learned: Sequence[LearnedMachine], method: str) -> dict[str, Any]:
             for name, own in tasks.items()
         }
     }
-
-
-def task_modules(settings: Sequence[Setting]) -> tuple[str, ...]:
-    """Return the modules of the tasks that do not come with the package.
-
-    A run was given these by its caller, so the files in its own folder may name them.
-    """
-    return modules_of([source_of(one.task) for one in settings if not is_shipped(one.task)])
-
-
-def modules_of(sources: Sequence[str]) -> tuple[str, ...]:
-    """Return the modules of several `module:NAME`."""
-    return tuple(source.partition(":")[0] for source in sources)

@@ -9,6 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -23,18 +24,27 @@ from pomp.core.extras import LEARN, require
 from pomp.embedding.weights import find_weights
 from pomp.modes.batch import ActiveRun, Batch
 from pomp.modes.jobs import Job, RunKey, RunRecord
-from pomp.modes.methods import SEVERAL, configure, find_method
 from pomp.modes.proposers import Arrays, Method
-from pomp.runs.asked import Seeds, TaskLike, read_seeds, read_settings
+from pomp.runs.asked import (
+    Seeds,
+    TaskLike,
+    check_named,
+    plan_before,
+    read_seeds,
+    read_settings,
+    task_modules,
+)
 from pomp.runs.folder import (
     CONFIG_FILE,
     METRICS_FILE,
     STATE_FILE,
     RunFolder,
+    as_folder,
     describe_task,
     name_of,
 )
 from pomp.runs.kept import MODES_FILE, TRAJECTORY_FILE, read_metrics
+from pomp.runs.search_plan import SearchPlan, module_of
 from pomp.runs.work import SAVE_SECONDS, IsStopped, OnEvent, Progress, Watch, drive
 
 
@@ -77,15 +87,15 @@ class SearchResult:
 
 
 def search(
-    tasks: TaskLike | Sequence[TaskLike],
+    tasks: TaskLike | Sequence[TaskLike] | None = None,
     *,
-    method: str | Method = "pomp",
-    preset: str = "paper",
+    method: str | Method | None = None,
+    preset: str | None = None,
     modes: int | None = None,
-    seeds: Seeds = 0,
+    seeds: Seeds | None = None,
     settings: Mapping[str, Any] | None = None,
-    device: str = "cpu",
-    out: str | Path | None = None,
+    device: str | None = None,
+    out: str | Path | RunFolder | None = None,
     resume: bool = False,
     on_event: OnEvent | None = None,
 ) -> SearchResult:
@@ -94,14 +104,15 @@ def search(
     Args:
         tasks: one or more tasks: names, `module:NAME`, tasks, or tasks that are configured.
         method: what searches, as listed by `pomp search --help`, or a method of your own:
-            `module:NAME`, or the `pomp.modes.Method` itself.
-        preset: whose settings: paper, code or best.
+            `module:NAME`, or the `pomp.modes.Method` itself; pomp by default.
+        preset: whose settings: paper (the default), code or best.
         modes: how many modes, for methods that find several; None: as many as the paper has.
-        seeds: one seed or several; every task is searched with each.
+        seeds: one seed or several; every task is searched with each; 0 by default.
         settings: settings to change, as `{"proposer.sigma": 0.25}`.
-        device: cpu, cuda or auto.
-        out: the search's folder; None: the search is in memory.
-        resume: go on with the search in the folder.
+        device: cpu (the default), cuda or auto.
+        out: the search's folder; None: the search is in memory. One that names
+            modules of your own is resumed as `RunFolder(path, allow=["module"])`.
+        resume: go on with the search in the folder. What is not given is as it was.
         on_event: told of progress; if it returns True, the search is saved and stops.
 
     Raises:
@@ -110,25 +121,29 @@ def search(
         MissingExtraError: torch is not installed.
     """
     require(LEARN, "a search for modes")
-    changes = dict(settings or {})
-    if modes is not None:
-        chosen = find_method(method)
-        if not chosen.finds_several:
-            several = ", ".join(SEVERAL)
-            raise ConfigError(f"--modes goes with {several}; {chosen.name} finds one program")
-        changes["mode.modes"] = modes
-    asked = read_settings(tasks)
-    configs = [configure(method, preset, setting, changes) for setting in asked]
-    jobs = [
-        Job(setting, seed, config)
-        for setting, config in zip(asked, configs, strict=True)
-        for seed in read_seeds(seeds)
-    ]
-    run = SearchRun(jobs, check_device(device), RunFolder(out))
-    if run.folder.open("search", run.describe, resume=resume) and run.is_written:
-        return run.result(was_finished=True)
-    drive(run, Watch(on_event))
-    return run.result()
+    with closing(as_folder(out)) as folder:
+        chosen = None if tasks is None else tuple(read_settings(tasks))
+        before = plan_before(
+            folder,
+            "search",
+            SearchPlan.from_json,
+            resume=resume,
+            trusted=lambda: [*folder.allow, *task_modules(chosen or ()), *module_of(method)],
+        ) or SearchPlan((), ())
+        wanted = before.settings if chosen is None else chosen
+        check_named(wanted)
+        plan = SearchPlan(
+            wanted,
+            tuple(before.configure(one, method, preset, modes, settings or {}) for one in wanted),
+            before.seeds if seeds is None else tuple(read_seeds(seeds)),
+            check_device(device or before.device),
+        )
+        run = SearchRun(plan.jobs(), plan.device, folder)
+        folder.open("search", run.describe, resume=resume)
+        if run.is_written:
+            return run.result(was_finished=True)
+        drive(run, Watch(on_event))
+        return run.result()
 
 
 class SearchRun:

@@ -2,11 +2,12 @@
 
 `DIR/search/` is the folder of the search, of modes or of whole machines. `DIR/TASK/seedN/` gets the
 machine, its programs as text, metrics, evaluation, a picture and an animation. `DIR/ensemble*` are
-the checkpoints of the transitions in progress.
+the checkpoints of the transitions, which stay so that a finished training can be extended.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,23 +19,36 @@ from pomp.learning.methods import LearningMethod, OwnLearning
 from pomp.machine.evaluation import evaluate, validate
 from pomp.machine.policy import ProgramMachine
 from pomp.modes.proposers import Method
-from pomp.runs.asked import Seeds, TaskLike, read_seeds, read_settings
+from pomp.runs.asked import (
+    OWN_SENSORS,
+    Seeds,
+    TaskLike,
+    check_named,
+    modules_of,
+    plan_before,
+    read_seeds,
+    read_settings,
+    task_modules,
+    with_sources,
+)
 from pomp.runs.evolutions import EvolveRun
-from pomp.runs.folder import RunFolder, name_of
-from pomp.runs.own_transitions import OwnTransitionsRun
-from pomp.runs.plan import TrainPlan, make_plan, modes_of
+from pomp.runs.extending import Growth
+from pomp.runs.folder import RunFolder, as_folder, name_of
+from pomp.runs.own_transitions import OWN_CHECKPOINT, OwnTransitionsRun
+from pomp.runs.plan import TrainPlan, dropped_modes, make_plan, modes_of, sort_changes
+from pomp.runs.plan_again import plan_again
 from pomp.runs.results import (
     EVALUATION_FILE,
     SUMMARY_FILE,
     LearnedMachine,
     LearningResult,
-    modules_of,
     read_learned,
     sum_up,
     write_learned,
 )
+from pomp.runs.search_plan import module_of
 from pomp.runs.searches import SearchRun
-from pomp.runs.transitions import TransitionsRun
+from pomp.runs.transitions import TransitionsRun, remove_checkpoints
 from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, Work, drive
 from pomp.tasks.task import Setting
 from pomp.version import __version__
@@ -47,15 +61,15 @@ TRANSITIONS_STAGE, EVALUATION_STAGE = "stage 3/4 transitions", "stage 4/4 evalua
 
 
 def train(
-    tasks: TaskLike | Sequence[TaskLike],
+    tasks: TaskLike | Sequence[TaskLike] | None = None,
     *,
-    preset: str = "best",
+    preset: str | None = None,
     method: str | Method | LearningMethod | None = None,
     modes: str | Path | Sequence[str] | None = None,
-    seeds: Seeds = 0,
+    seeds: Seeds | None = None,
     settings: Mapping[str, Any] | None = None,
-    device: str = "cpu",
-    out: str | Path | None = None,
+    device: str | None = None,
+    out: str | Path | RunFolder | None = None,
     resume: bool = False,
     on_event: OnEvent | None = None,
 ) -> LearningResult:
@@ -63,18 +77,21 @@ def train(
 
     Args:
         tasks: one or more tasks: names, `module:NAME`, tasks, or tasks that are configured.
-        preset: whose settings: paper, code or best.
+        preset: whose settings: paper, code or best (the default).
         method: what searches the modes, or a baseline, as listed by `pomp train --help`, or a
             method of your own that searches modes or learns transitions: `module:NAME`, or the
             `pomp.modes.Method` or `pomp.learning.LearningMethod` itself; None: the preset's.
         modes: modes found before: a folder or a file of a search or an evolution, or programs.
-        seeds: one seed or several; a machine is learned for every task with each.
+        seeds: one seed or several; a machine is learned for every task with each; 0 by default.
         settings: settings to change, as `{"ppo.entropy": 0.1, "search.mode.runs": 5}`;
             `learning_rates` has those that are tried, `search.own_sensors` sensors of one's own
             that the rules of machines may ask for.
-        device: cpu, cuda or auto.
-        out: the training's folder; None: the training is in memory.
-        resume: go on with the training in the folder.
+        device: cpu (the default), cuda or auto.
+        out: the training's folder; None: the training is in memory. One that names
+            modules of your own is resumed as `RunFolder(path, allow=["module"])`.
+        resume: go on with the training in the folder. What is not given is as it was; a larger
+            `ppo.total` or `search.rounds` (of machines with rules) extends it, even if it is
+            finished.
         on_event: told of progress; if it returns True, the training is saved and stops.
 
     Raises:
@@ -83,21 +100,46 @@ def train(
         TrainingError: a loss is not a number any more.
         MissingExtraError: networks are asked for, and torch is not installed.
     """
-    plan = make_plan(read_settings(tasks), read_seeds(seeds), preset, method, modes, settings or {})
-    if plan.needs_torch:
-        require(LEARN, "a training with networks (all but --method text)")
-    run = TrainRun(plan, check_device(device), RunFolder(out))
-    run.folder.open("train", run.describe, resume=resume)
+    with closing(as_folder(out)) as folder:
+        chosen = None if tasks is None else read_settings(tasks)
+        own = None if seeds is None else read_seeds(seeds)
+        named = method.source if isinstance(method, LearningMethod) else method
+        sensed = with_sources(sort_changes(settings or {})[1]).get(OWN_SENSORS, ())
+        before = plan_before(
+            folder,
+            "train",
+            lambda config, allowed: (config["device"], TrainPlan.from_json(config, allowed)),
+            resume=resume,
+            trusted=lambda: [
+                *(*folder.allow, *task_modules(chosen or ())),
+                *(*module_of(named), *modules_of(sensed)),
+            ],
+        )
+        if before is None:
+            plan = make_plan(
+                check_named(chosen), own or [0], preset or "best", method, modes, settings or {}
+            )
+        else:
+            plan = plan_again(before[1], chosen, own, preset, method, modes, settings or {})
+        if plan.needs_torch:
+            require(LEARN, "a training with networks (all but --method text)")
+        where = check_device(device or (before[0] if before else "cpu"))
+        with closing(TrainRun(plan, where, folder)) as run:
+            folder.open("train", run.describe, resume=resume, growth=run.growth())
+            return _run(run, on_event)
+
+
+def _run(run: "TrainRun", on_event: OnEvent | None) -> LearningResult:
+    """Do what is left of a training."""
     was_finished = run.folder.has(SUMMARY_FILE)
     is_finished = was_finished or drive(Stages(run.works()), Watch(on_event))
     learned = tuple(run.learned.values())
     if is_finished and not was_finished:
         run.folder.write_text(
-            SUMMARY_FILE, json.dumps(sum_up(learned, plan.method), indent=1) + "\n"
+            SUMMARY_FILE, json.dumps(sum_up(learned, run.plan.method), indent=1) + "\n"
         )
-        run.remove_checkpoints()
-    planned = len(plan.pairs)
-    path, method = run.folder.path, plan.method
+        run.remove_own()
+    planned, path, method = len(run.plan.pairs), run.folder.path, run.plan.method
     return LearningResult(is_finished, was_finished, learned, planned, path, method)
 
 
@@ -112,7 +154,8 @@ class TrainRun:
 
     def __init__(self, plan: TrainPlan, device: str, folder: RunFolder) -> None:
         self.plan, self._device, self.folder = plan, device, folder
-        self._search = SearchRun(plan.jobs(), device, folder.within("search"), SEARCH_STAGE)
+        self._part = folder.within("search")
+        self._search = SearchRun(plan.jobs(), device, self._part, SEARCH_STAGE)
         self._evolved: dict[tuple[str, int], ProgramMachine] = dict(plan.machines)
         self._ensembles: list[TransitionsRun] = []
         self._own: dict[tuple[str, int], OwnTransitionsRun] = {}
@@ -128,6 +171,29 @@ class TrainRun:
         """Return the config that a resumed training must have, too."""
         threads = thread_count() if self._device == "cpu" else None
         return {"device": self._device, "threads": threads, **self.plan.describe()}
+
+    def growth(self) -> Growth:
+        """Return what a resumed training may have more of: steps, and rounds of its search."""
+        return Growth({"learning.ppo.total": False, "evolution.rounds": True}, self._reopen)
+
+    def _reopen(self, names: Collection[str]) -> None:
+        """Remove what a training led to that is extended now."""
+        self.folder.remove(SUMMARY_FILE)
+        for setting, seed in self.plan.pairs:
+            self._folder_of(setting, seed).remove(EVALUATION_FILE)
+        self.learned.clear()
+        if "evolution.rounds" in names:  # other modes: their transitions are learned anew
+            remove_checkpoints(self.folder)
+            self.remove_own()
+
+    def remove_own(self) -> None:
+        """Remove the checkpoints of a learning method of one's own, which cannot be extended."""
+        for setting, seed in self.plan.pairs:
+            self._folder_of(setting, seed).remove(OWN_CHECKPOINT)
+
+    def close(self) -> None:
+        """Give up the lock of the search's folder."""
+        self._part.close()
 
     def _folder_of(self, setting: Setting, seed: int) -> RunFolder:
         return self.folder.within(*name_of(setting, seed))
@@ -148,13 +214,13 @@ class TrainRun:
 
     def _searches(self) -> Iterator[Work]:
         if self.plan.evolution is not None:
-            folder = self.folder.within("search")
-            folder.open_part("evolve", self.plan.evolution.describe)
-            run = EvolveRun(self.plan.evolution, folder, MACHINES_STAGE)
+            evolution, folder = self.plan.evolution, self._part
+            folder.open_part("evolve", evolution.describe, evolution.growth(folder))
+            run = EvolveRun(evolution, folder, MACHINES_STAGE)
             yield from run.works()
             self._evolved = {key: one.machine for key, one in run.learned.items()}
         elif self.plan.searches:
-            self._search.folder.open_part("search", self._search.describe)
+            self._part.open_part("search", self._search.describe)
             if not self._search.is_written:
                 yield self._search
 
@@ -229,12 +295,15 @@ class TrainRun:
         if has_no_score:
             machine.provenance = {**machine.provenance, "validation": scores[best]}
         kind = {"transitions": machine.transition.kind, "sensors": machine.sensors}
+        dropped = dropped_modes(
+            self._modes_of(setting, seed) if evolved is None else evolved.modes, machine
+        )
         self.learned[setting.task.name, seed] = write_learned(
             setting,
             seed,
             machine,
             evaluate(machine),
-            {"validation": machine.provenance["validation"], **kind},
+            {"validation": machine.provenance["validation"], **kind, "dropped": dropped},
             self._folder_of(setting, seed),
         )
 
@@ -280,13 +349,6 @@ class TrainRun:
                 "learning": self.plan.own.method.name,
             },
         )
-
-    def remove_checkpoints(self) -> None:
-        """Remove the checkpoints of stage 3."""
-        for run in self._ensembles:
-            run.remove_checkpoint()
-        for own in self._own.values():
-            own.remove_checkpoint()
 
 
 class Evaluations:

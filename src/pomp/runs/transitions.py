@@ -11,6 +11,8 @@ from pomp.runs.work import SAVE_SECONDS, IsStopped, Progress
 if TYPE_CHECKING:
     from pomp.learning.training import Member, Training
 
+_CHECKPOINT = "ensemble"  # what the names of checkpoints begin with
+
 
 class TransitionsRun:
     """The members of one grid size in training, as one work.
@@ -26,7 +28,7 @@ class TransitionsRun:
     def __init__(self, training: "Training", folder: RunFolder, stage: str) -> None:
         self.training, self.stage = training, stage
         height, width = training.shape.height, training.shape.width
-        self._folder, self._file = folder, f"ensemble{height}x{width}.safetensors"
+        self._folder, self._file = folder, f"{_CHECKPOINT}{height}x{width}.safetensors"
         self.records: list[list[dict[str, Any]]] = [[] for _ in training.members]
         self._began, self._before = time.monotonic(), 0
 
@@ -76,10 +78,6 @@ class TransitionsRun:
     def finish(self) -> None:
         """Do nothing: machines are chosen when those of all ensembles are there."""
 
-    def remove_checkpoint(self) -> None:
-        """Remove the checkpoint of a training whose machines are all written."""
-        self._folder.remove(self._file)
-
     def progress(self) -> Progress:
         """Say how many members are trained."""
         training = self.training
@@ -102,3 +100,9 @@ class TransitionsRun:
             for number, member in enumerate(self.training.members)
             if (member.setting.task.name, member.seed) == (task, seed)
         ]
+
+
+def remove_checkpoints(folder: RunFolder) -> None:
+    """Remove the checkpoints of all ensembles, whose modes are others now."""
+    for path in folder.path.glob(f"{_CHECKPOINT}*") if folder.path else ():
+        folder.remove(path.name)

@@ -330,8 +330,13 @@ class Setting:
         return np.array([*offsets, *shape, *money, whole, *constants.own], np.int64)
 
     def describe(self) -> dict[str, Any]:
-        """Its variant and options as JSON, for the configs of runs."""
-        return {"variant": self.variant, "options": self.option_texts}
+        """Its variant and options as JSON, for the configs of runs; size and scale if unusual."""
+        told: dict[str, Any] = {"variant": self.variant, "options": self.option_texts}
+        if (self.height, self.width) != self.task.size:
+            told["size"] = [self.height, self.width]
+        if self.scale != 1:
+            told["scale"] = self.scale
+        return told
 
     @property
     def option_texts(self) -> dict[str, str]:
