@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Evolve:
     """Search whole machines: programs and rules that a person can read. Ctrl-C saves."""
 
-    tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")]
+    tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")] = ()
     """One or more tasks; none with --resume."""
     out: str
     """The folder; a new one unless --resume is given."""

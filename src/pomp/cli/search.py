@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Search:
     """Search for programs that are modes of a machine. Ctrl-C saves; --resume goes on."""
 
-    tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")]
+    tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")] = ()
     """One or more tasks; none with --resume."""
     out: str
     """The search's folder; a new one unless --resume is given."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Train:
     """Learn a machine: search its modes, learn its transitions, evaluate it. Ctrl-C saves."""
 
-    tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")]
+    tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")] = ()
     """One or more tasks; none with --resume."""
     out: str
     """The training's folder; a new one unless --resume is given."""
