@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from pomp.core.cuda import THREADS, load_cuda, to_host
 from pomp.core.streams import Purpose
@@ -51,20 +52,19 @@ def measure_cuda(task: Task) -> CudaSpeed:
         speeds[starts] = actions / best
         arrays = (result.returns, result.actions, result.calls, result.completed, code.on_device)
         used = max(used, sum(array.nbytes for array in arrays) * 1_000_000 // (programs * starts))
-    kernel = cuda_kernels_of(setting, code.depth).run_lanes
+    registers, local_bytes = cuda_kernels_of(setting, code.depth).run_lanes.usage
     return CudaSpeed(
         starts_32=speeds[32],
         starts_10=speeds[10],
         starts_512=speeds[512],
-        registers=max(kernel.get_regs_per_thread().values()),
-        local_bytes=max(kernel.get_local_mem_per_thread().values()),
-        bytes_per_million_lanes=used + _resident_bytes(cuda, kernel),
+        registers=registers,
+        local_bytes=local_bytes,
+        bytes_per_million_lanes=used + _resident_bytes(cuda, local_bytes),
     )
 
 
-def _resident_bytes(cuda: object, kernel: object) -> int:
+def _resident_bytes(cuda: Any, local_bytes: int) -> int:
     """Return the local memory that the driver sets aside for all threads resident at once."""
-    device = cuda.get_current_device()  # type: ignore[attr-defined]  # numba.cuda has no types
-    local = max(kernel.get_local_mem_per_thread().values())  # type: ignore[attr-defined]  # as above
+    device = cuda.get_current_device()
     resident = int(device.MULTIPROCESSOR_COUNT) * int(device.MAX_THREADS_PER_MULTIPROCESSOR)
-    return int(local) * max(resident, THREADS)
+    return local_bytes * max(resident, THREADS)

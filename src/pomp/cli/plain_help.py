@@ -38,7 +38,7 @@ def _described(field: "Field[Any]", hint: Any) -> Any:
         name = field.name.upper().replace("_", "-")
         is_optional = _POSITIONAL in said and field.default is not MISSING
         words["metavar"] = f"[{name}]" if is_optional else name
-    if field.default is None or field.default is False:
+    if field.default is None or field.default is False or field.default == ():
         words["help_behavior_hint"] = ""
     elif get_origin(kind) is tuple and field.default is MISSING and _POSITIONAL in said:
         words["help_behavior_hint"] = "(required)"

@@ -71,6 +71,12 @@ class DeviceKernel:
             self._dispatcher = self._load()
         return self._dispatcher[place]
 
+    @property
+    def usage(self) -> tuple[int, int]:
+        """Registers, and bytes of local memory, of a thread; the kernel has been launched."""
+        registers = self._dispatcher.get_regs_per_thread().values()
+        return max(registers), max(self._dispatcher.get_local_mem_per_thread().values())
+
     def _load(self) -> Any:
         dispatcher = load_cuda().jit(self.py_func)
         if _CONFIG.ENABLE_CUDASIM:
