@@ -4,7 +4,9 @@ import warnings
 
 from pomp.core.cuda import without_advice
 
-ADVICE = "Grid size 1 will likely result in GPU under-utilization due to low occupancy."
+ADVICE = (
+    "\x1b[1mGrid size 1 will likely result in GPU under-utilization due to low occupancy.\x1b[0m"
+)
 OTHER = "the device is hot"
 
 

@@ -107,6 +107,7 @@ def trained(folder, dataset, config, stops):
             training.advance(lambda: False)
             steps -= 1
         training.save()
+        run.folder.close()
     assert training.is_finished
     return [weight.detach().cpu() for weight in training.trainer.model.parameters()]
 

@@ -99,7 +99,7 @@ def without_advice(configure: Callable[..., Any]) -> Callable[..., Any]:
     @lru_cache(maxsize=128)  # as many as Numba itself keeps: a launch costs no more than before
     def configure_quietly(*place: Any) -> Any:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Grid size .* low occupancy")
+            warnings.filterwarnings("ignore", ".*Grid size .* low occupancy")  # perhaps in bold
             return configure(*place)
 
     return configure_quietly
