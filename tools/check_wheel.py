@@ -19,15 +19,33 @@ PACKAGE = ROOT / "src" / "pomp"
 DATA = (".json", ".pyi", ".safetensors", ".typed")
 MOW = "DEF run m( WHILE c( frontIsClear c) w( pickMarker move w) pickMarker m)"
 SMALL = [part for one in ("chains=4", "starts=2", "steps=10") for part in ("--set", one)]
+QUICK = ["--preset", "paper", "--method", "q_learning:Q_LEARNING", "--set", "steps=6400"]
 USES = (
     (["version"], 0, "torch       not installed"),
     (["run", "lawn:LAWN", MOW], 0, "mean return 1.0"),
     (["eval", "zoo:StairClimber"], 0, "transitions by rules"),
     (["evolve", "lawn:LAWN", "--rounds", "2", "--out", "run", *SMALL], 0, "return="),
-    (["eval", "run/Lawn/seed0/machine", "--allow", "lawn"], 0, "mean return"),
+    (["eval", "run/Lawn/seed0/machine", "--allow", "lawn"], 0, "exact return"),
+    (["eval", "run/Lawn/seed0/machine"], 2, "--allow lawn"),
+    (["train", "lawn:LAWN", "--modes", "mow.karel", "--out", "q", *QUICK], 0, "return=1.000"),
+    (
+        [
+            "evolve",
+            "lawn:LAWN",
+            "--sensor",
+            "sight:AHEAD",
+            "--rounds",
+            "1",
+            "--out",
+            "seen",
+            *SMALL,
+        ],
+        0,
+        "return=",
+    ),
     (["search", "StairClimber", "--out", "no"], 2, "pip install 'pomp-rl[learn]'"),
 )
-"""Commands beside a copy of `examples/lawn.py`: their arguments, status, a part of the answer."""
+"""Commands beside copies of the examples: their arguments, status, a part of the answer."""
 
 
 def main(interpreters: list[str]) -> None:
@@ -74,7 +92,9 @@ def install(wheel: Path, interpreter: str, folder: Path) -> Path:
 def use(pomp: Path) -> None:
     """Run every command in a new folder, and refuse an answer that is not the expected one."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(ROOT / "examples" / "lawn.py", folder)
+        for name in ("lawn", "q_learning", "sight"):
+            shutil.copy(ROOT / "examples" / f"{name}.py", folder)
+        (Path(folder) / "mow.karel").write_text(f"{MOW}\n")
         for arguments, status, part in USES:
             done = _call([str(pomp), *arguments], folder)
             if done.returncode != status or part not in done.stdout:

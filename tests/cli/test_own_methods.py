@@ -1,39 +1,23 @@
 """Search methods and learning methods of one's own, in a module of the current folder."""
 
 import json
-import shutil
-import sys
-from pathlib import Path
 
 import pytest
 
 import pomp
-from pomp.cli.main import main
+from commands import bring, call
 from pomp.core import ConfigError, UntrustedModuleError
 from pomp.learning import LearningMethod
 from pomp.modes import Method
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 CLIMB = "DEF run m( turnLeft move turnRight move m)"
 FEW = ("--set", "proposer.candidates=640")
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """An empty current folder with the examples in it, which nothing has imported."""
-    for name in ("one_plus_many", "q_learning"):
-        shutil.copy(EXAMPLES / f"{name}.py", tmp_path)
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
-    return tmp_path
-
-
-def call(capsys, *given):
-    with pytest.raises(SystemExit) as caught:
-        main([str(part) for part in given])
-    captured = capsys.readouterr()
-    return caught.value.code, captured.out, captured.err
+    """An empty current folder with what is one's own in it."""
+    return bring(tmp_path, monkeypatch, "one_plus_many", "q_learning")
 
 
 def modes_in(folder):

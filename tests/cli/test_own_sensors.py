@@ -1,16 +1,14 @@
 """Sensors of one's own, in a module of the current folder, through every command."""
 
 import json
-import shutil
 import signal
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 import pomp
-from pomp.cli.main import main
+from commands import EXAMPLES, bring, call, change
 from pomp.core import ConfigError, MachineSyntaxError, UntrustedModuleError
 from pomp.karel.sensor_set import find_sensor, find_sensors
 from pomp.machine import (
@@ -25,7 +23,6 @@ from pomp.play.story import Watching
 from pomp.tasks import RANDOM_WORLD
 from processes import run_pomp, run_until
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "sight.py"
 CLIMB = "DEF run m( turnLeft move turnRight move m)"
 TEXT = f"""machine StairClimber
 sensors with marker in sight right
@@ -46,23 +43,8 @@ SEED = ("--seeds", 2)  # its machine asks for one of the sensors
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """An empty current folder with the example in it, which nothing has imported."""
-    shutil.copy(EXAMPLE, tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
-    monkeypatch.delitem(sys.modules, "sight", raising=False)
-    return tmp_path
-
-
-def call(capsys, *given):
-    with pytest.raises(SystemExit) as caught:
-        main([str(part) for part in given])
-    captured = capsys.readouterr()
-    return caught.value.code, captured.out, captured.err
-
-
-def change(settings, prefix=""):
-    return [part for one in settings for part in ("--set", prefix + one)]
+    """An empty current folder with what is one's own in it."""
+    return bring(tmp_path, monkeypatch, "sight")
 
 
 def test_every_command_takes_them(capsys, here):
@@ -221,7 +203,7 @@ def test_sensors_are_passed_as_objects(here):
 
 
 def test_the_sensor_of_the_documentation_works(here, monkeypatch):
-    text = (EXAMPLE.parents[1] / "docs" / "EXTENDING.md").read_text().partition("## A sensor")[2]
+    text = (EXAMPLES.parent / "docs" / "EXTENDING.md").read_text().partition("## A sensor")[2]
     code = text.partition("```py\n")[2].partition("```")[0]
     (here / "documented.py").write_text(code)
     monkeypatch.delitem(sys.modules, "documented", raising=False)

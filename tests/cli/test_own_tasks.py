@@ -1,20 +1,17 @@
 """A task of one's own, in a module of the current folder, through every command."""
 
 import json
-import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
 import pomp
-from pomp.cli.main import main
+from commands import bring, call, change
 from pomp.core import ConfigError, UntrustedModuleError
 from pomp.machine import DecisionList, Rule, parse_machine, print_machine
 from pomp.tasks import Task
 from pomp.tasks.catalog import source_of
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "lawn.py"
 MOW = "DEF run m( WHILE c( frontIsClear c) w( pickMarker move w) pickMarker m)"
 TEXT = f"machine lawn:LAWN\nstart mow\nmode mow: {MOW}\n  else -> stop\n"
 SMALL = ("chains=4", "starts=2", "validation_starts=2", "steps=10")
@@ -23,23 +20,8 @@ TINY = ("ppo.total=64", "ppo.actors=4", "ppo.steps=16", "ppo.minibatch=32", "val
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """An empty current folder with the example in it, which nothing has imported."""
-    shutil.copy(EXAMPLE, tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if one])
-    monkeypatch.delitem(sys.modules, "lawn", raising=False)
-    return tmp_path
-
-
-def call(capsys, *given):
-    with pytest.raises(SystemExit) as caught:
-        main([str(part) for part in given])
-    captured = capsys.readouterr()
-    return caught.value.code, captured.out, captured.err
-
-
-def change(settings, prefix=""):
-    return [part for one in settings for part in ("--set", prefix + one)]
+    """An empty current folder with what is one's own in it."""
+    return bring(tmp_path, monkeypatch, "lawn")
 
 
 def test_every_command_takes_it(capsys, here):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import pomp
-from pomp.cli.main import main
+from commands import call
 from pomp.core import DataFileError
 from pomp.runs.event_files import EVENTS_FILE, write_events
 
@@ -19,13 +19,6 @@ TRAIN = {
     "ppo.total": 512, "ppo.actors": 8, "ppo.steps": 16, "ppo.minibatch": 32,
     "validation.every": 2, "validation.episodes": 8,
 }  # fmt: skip
-
-
-def call(capsys, *given):
-    with pytest.raises(SystemExit) as caught:
-        main([str(part) for part in given])
-    captured = capsys.readouterr()
-    return caught.value.code, captured.out, captured.err
 
 
 def scalars_of(file, tag):

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import pomp
-from pomp.cli.main import main
+from commands import call
 from pomp.core import ConfigError, DataFileError
 from pomp.runs.kept import read_run
 from pomp.runs.reports import report
@@ -34,13 +34,6 @@ def trained(tmp_path_factory):
     asked = {"preset": "paper", "modes": MODES, "seeds": (0, 3), "settings": settings}
     pomp.train("UpNDown", **asked, out=folder)
     return folder
-
-
-def call(capsys, *given):
-    with pytest.raises(SystemExit) as caught:
-        main([str(part) for part in given])
-    captured = capsys.readouterr()
-    return caught.value.code, captured.out, captured.err
 
 
 def lines_of(path):
