@@ -23,7 +23,7 @@ def speed(one, every):
 
 @pytest.fixture
 def bench(monkeypatch, capsys):
-    monkeypatch.setattr("pomp.bench.hardware.describe_hardware", lambda device: MACHINE)
+    monkeypatch.setattr("pomp.core.hardware.describe_hardware", lambda device: MACHINE)
     monkeypatch.setattr("pomp.bench.engine.measure", lambda task, config: speed(100.0, 190.0))
     env = EnvSpeed(
         vector_env_steps_per_second=50.0,

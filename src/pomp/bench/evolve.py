@@ -3,8 +3,8 @@
 import time
 from dataclasses import dataclass
 
-from pomp.bench.hardware import on_one_core
 from pomp.core.compiling import thread_count
+from pomp.core.hardware import on_one_core
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.search import Evolution
 from pomp.tasks.task import Task

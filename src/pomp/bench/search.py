@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pomp.bench.hardware import on_one_core
+from pomp.core.hardware import on_one_core
 from pomp.embedding.space import Embedding
 from pomp.modes.batch import Batch
 from pomp.modes.jobs import Job

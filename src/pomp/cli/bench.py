@@ -47,8 +47,8 @@ class Bench:
     def run(self) -> int:
         """Print the table, and the ratios to a stored one."""
         from pomp.bench.comparison import LEAST, compare, read_table
-        from pomp.bench.hardware import describe_hardware
         from pomp.core.cuda import AUTO, check_device
+        from pomp.core.hardware import describe_hardware
 
         self._check()
         is_cpu = self.what == "evolve" and self.device == AUTO

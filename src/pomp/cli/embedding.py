@@ -270,7 +270,7 @@ def _provenance(device: str) -> dict[str, str]:
     """Commit, versions and hardware, for a card."""
     import torch
 
-    from pomp.bench.hardware import describe_hardware
+    from pomp.core.hardware import describe_hardware
 
     machine = describe_hardware(device)
     found = subprocess.run(

@@ -21,6 +21,7 @@ from pomp.cli.plain_help import speak_plainly
 from pomp.cli.play import Play
 from pomp.cli.plot import Plot
 from pomp.cli.report import Report
+from pomp.cli.reproduce import Reproduce
 from pomp.cli.run import Run
 from pomp.cli.sample import Sample
 from pomp.cli.search import Search
@@ -48,6 +49,7 @@ Command = (
     | Annotated[Simplify, subcommand("simplify")]
     | Annotated[Play, subcommand("play")]
     | Annotated[Report, subcommand("report")]
+    | Annotated[Reproduce, subcommand("reproduce")]
     | Annotated[Plot, subcommand("plot")]
     | Annotated[Bench, subcommand("bench")]
     | Annotated[Version, subcommand("version")]

@@ -13,7 +13,7 @@ class Version:
 
     def run(self) -> int:
         """Print a line for each."""
-        from pomp.bench.hardware import describe_installation
+        from pomp.core.hardware import describe_installation
 
         found = describe_installation()
         if self.json:

@@ -1,3 +1,16 @@
+from pomp.experiments.backends import (
+    Backend as Backend,
+    InProcess as InProcess,
+    ProcessPool as ProcessPool,
+)
+from pomp.experiments.cells import Cell as Cell
+from pomp.experiments.reproduction import Reproduction as Reproduction, reproduce as reproduce
+from pomp.experiments.rows import ROWS as ROWS, TableRow as TableRow
+from pomp.experiments.specs import (
+    EXPERIMENTS as EXPERIMENTS,
+    Experiment as Experiment,
+    list_cells as list_cells,
+)
 from pomp.experiments.statistics import (
     Difference as Difference,
     Summary as Summary,
@@ -7,6 +20,11 @@ from pomp.experiments.statistics import (
     interquartile_mean as interquartile_mean,
     probability_of_improvement as probability_of_improvement,
     summarise as summarise,
+)
+from pomp.experiments.store import (
+    CellResult as CellResult,
+    ResultStore as ResultStore,
+    read_results as read_results,
 )
 from pomp.experiments.student import (
     student_cdf as student_cdf,

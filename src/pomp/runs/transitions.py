@@ -1,6 +1,7 @@
 """Stage 3 as a run: the transitions of an ensemble of machines, learned together."""
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -17,6 +18,13 @@ _CHECKPOINT = "ensemble"  # what the names of checkpoints begin with
 class TransitionsRun:
     """The members of one grid size in training, as one work.
 
+    Args:
+        training: the ensemble.
+        folder: the run's.
+        stage: what the work is called in events.
+        places: for every member the names of the folders, one in the other, in which its metrics
+            are; None: those of its task and seed.
+
     Attributes:
         training: the ensemble.
         records: for every member a record of each validation.
@@ -25,8 +33,15 @@ class TransitionsRun:
 
     save_seconds = SAVE_SECONDS
 
-    def __init__(self, training: "Training", folder: RunFolder, stage: str) -> None:
+    def __init__(
+        self,
+        training: "Training",
+        folder: RunFolder,
+        stage: str,
+        places: Sequence[tuple[str, ...]] | None = None,
+    ) -> None:
         self.training, self.stage = training, stage
+        self._places = places or [name_of(one.setting, one.seed) for one in training.members]
         height, width = training.shape.height, training.shape.width
         self._folder, self._file = folder, f"{_CHECKPOINT}{height}x{width}.safetensors"
         self.records: list[list[dict[str, Any]]] = [[] for _ in training.members]
@@ -62,10 +77,10 @@ class TransitionsRun:
             return
         arrays, values = self.training.to_arrays()
         self._folder.write_arrays(self._file, arrays, {**values, "records": self.records})
-        lines: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        for member, own in zip(self.training.members, self.records, strict=True):
+        lines: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        members = zip(self.training.members, self._places, self.records, strict=True)
+        for member, place, own in members:
             about = {"learning_rate": member.learning_rate, "modes": len(member.modes)}
-            place = name_of(member.setting, member.seed)
             lines.setdefault(place, []).extend({**about, **record} for record in own)
         for place, records in lines.items():
             folder = self._folder.within(*place)

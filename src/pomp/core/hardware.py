@@ -1,4 +1,4 @@
-"""The computer that a table was measured on, and what is installed on it."""
+"""The computer that something was measured or computed on, and what is installed on it."""
 
 import os
 import platform
@@ -18,7 +18,7 @@ def describe_hardware(device: str = "cpu") -> dict[str, str]:
     """Return the date, the processor or GPU, and the versions that matter for speed."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
-        "processor": _gpu() if device == "cuda" else _processor(),
+        "processor": name_processor(device),
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "numba": version("numba"),
@@ -32,17 +32,18 @@ def describe_installation() -> dict[str, str]:
     return {
         "pomp": __version__,
         "python": platform.python_version(),
-        **{name: _version_of(name) for name in libraries},
+        **{name: version_of(name) or "not installed" for name in libraries},
         "CUDA": _gpu_if_any(),
         "cache": str(cache_folder()),
     }
 
 
-def _version_of(library: str) -> str:
+def version_of(library: str) -> str | None:
+    """Return the version of an installed library; None: it is not installed."""
     try:
         return version(library)
     except PackageNotFoundError:
-        return "not installed"
+        return None
 
 
 def _gpu_if_any() -> str:
@@ -63,6 +64,11 @@ def on_one_core() -> Iterator[None]:
     finally:
         if cores:
             os.sched_setaffinity(0, cores)
+
+
+def name_processor(device: str) -> str:
+    """Return the name of the GPU, for `cuda`, or of the processor."""
+    return _gpu() if device == "cuda" else _processor()
 
 
 def _gpu() -> str:

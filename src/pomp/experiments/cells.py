@@ -1,0 +1,186 @@
+"""A cell of a table: one method on one task with one seed, and what it is computed with."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from math import ceil
+from typing import Any, Literal
+
+from pomp.core.configs import MOST_SEED, changed, to_json
+from pomp.core.errors import ConfigError, UnknownNameError
+from pomp.evolution.config import EvolveConfig
+from pomp.experiments.rows import ENGINE_REVISION, TableRow, find_row
+from pomp.learning.baselines import BASELINES
+from pomp.learning.config import LearningConfig, configure_learning
+from pomp.modes.config import CemConfig, SearchConfig
+from pomp.modes.methods import configure
+from pomp.runs.folder import describe_task
+from pomp.tasks.catalog import find_task
+from pomp.tasks.task import Setting
+
+Stage = Literal["search", "policy"]
+
+LEAST_BUDGET = 1e-4
+_SEARCH = "search."  # what the names of settings of a search begin with
+PLATEAU_STEPS = 5_000_000
+"""Steps without a better validation after which a training by the presets paper and code ends."""
+EVOLVE_ROUNDS = 20
+"""Rounds of a search for rules, as in `pomp train`."""
+
+
+@dataclass(frozen=True, order=True, kw_only=True)
+class Cell:
+    """One method on one task with one seed.
+
+    Attributes:
+        method: the name of its row.
+        task: the task's name.
+        seed: of everything drawn, but for evaluations, which have seeds of their own.
+        stage: policy: what the table shows. search: the modes that a policy then learns on.
+        scale: how many times longer the task is in the evaluation; the policy is that of scale 1.
+        preset: whose settings: paper, code or best.
+        budget: the share of the method's full work that is done.
+        changes: settings that are changed, by name, in the order of names; those that begin with
+            `search.` are settings of a search, the others of PPO and its network. Those that a
+            cell does not depend on are left out.
+    """
+
+    method: str
+    task: str
+    seed: int
+    stage: Stage = "policy"
+    scale: int = 1
+    preset: str = "paper"
+    budget: float = 1.0
+    changes: tuple[tuple[str, Any], ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        find_row(self.method)
+        object.__setattr__(self, "task", find_task(self.task).name)
+        if not LEAST_BUDGET <= self.budget <= 1:
+            raise ConfigError(f"a budget is from {LEAST_BUDGET:g} to 1, got {self.budget:g}")
+        if self.preset not in ("paper", "code", "best"):
+            raise UnknownNameError("preset", self.preset, ("paper", "code", "best"))
+        if not isinstance(self.seed, int) or not 0 <= self.seed <= MOST_SEED:
+            raise ConfigError(f"a seed is a whole number, not negative, got {self.seed!r}")
+        own = tuple(pair for pair in self.changes if self._depends_on(pair[0]))
+        object.__setattr__(self, "changes", own)
+
+    def _depends_on(self, name: str) -> bool:
+        """Whether a setting of this name changes something here."""
+        has_search = self.row.kind != "actions"
+        has_training = self.stage == "policy" and self.row.kind in ("modes", "actions")
+        return has_search if name.startswith(_SEARCH) else has_training
+
+    @property
+    def row(self) -> TableRow:
+        """The row that it belongs to."""
+        return find_row(self.method)
+
+    @property
+    def name(self) -> str:
+        """What it is called in files: `paper/pomp/Farmer/seed0`, `.../seed0.x16`."""
+        share = "" if self.budget == 1 else f"-{self.budget:g}"
+        other = f"-{_digest(list(self.changes))[:8]}" if self.changes else ""
+        stage = "" if self.stage == "policy" else f".{self.stage}"
+        scale = "" if self.scale == 1 else f".x{self.scale}"
+        place = f"{self.preset}{share}{other}/{self.method}/{self.task}"
+        return f"{place}/seed{self.seed}{stage}{scale}"
+
+    @property
+    def setting(self) -> Setting:
+        """Its task with everything decided."""
+        return find_task(self.task).configure(scale=self.scale)
+
+    @property
+    def needs(self) -> "tuple[Cell, ...]":
+        """The cells whose results it is computed from."""
+        if self.scale > 1:
+            return (replace(self, scale=1),)
+        if self.stage == "search":
+            return ()
+        if self.row.kind == "random":
+            return (replace(self, method=self.row.modes_of, stage="search"),)
+        return (replace(self, stage="search"),) if self.row.kind == "modes" else ()
+
+    # Settings
+
+    def _changes(self, *, of_search: bool) -> dict[str, Any]:
+        return {
+            name.removeprefix(_SEARCH): value
+            for name, value in self.changes
+            if name.startswith(_SEARCH) is of_search
+        }
+
+    @cached_property
+    def search(self) -> SearchConfig:
+        """The settings of its search for programs or modes, if it has one."""
+        config = configure(self.method, self.preset, self.setting, self._changes(of_search=True))
+        amount = "iterations" if isinstance(config.proposer, CemConfig) else "candidates"
+        work = max(1, round(self.budget * getattr(config.proposer, amount)))
+        return changed(config, {f"proposer.{amount}": work})
+
+    @cached_property
+    def learning(self) -> LearningConfig:
+        """The settings of its training, if it has one."""
+        baseline = BASELINES.get(self.method)
+        own = {**(baseline.changes if baseline else {}), **self._changes(of_search=False)}
+        config = configure_learning(self.preset, own)
+        ppo, validation = config.ppo, config.validation
+        settings = {"ppo.total": max(ppo.rollout, round(self.budget * ppo.total))}
+        if not validation.patience:
+            waits = ceil(self.budget * PLATEAU_STEPS / (validation.every * ppo.rollout))
+            settings["validation.patience"] = waits
+        return changed(config, settings)
+
+    @cached_property
+    def evolution(self) -> EvolveConfig:
+        """The settings of its search for rules, if it has one."""
+        config: EvolveConfig = changed(
+            EvolveConfig(), {**self.row.settings, **self._changes(of_search=True)}
+        )
+        steps, actions = round(self.budget * config.steps), round(self.budget * config.actions)
+        return changed(config, {"steps": max(1, steps), "actions": max(1, actions)})
+
+    def settings(self) -> dict[str, Any]:
+        """Return everything that it is computed with, but for the seed, as JSON."""
+        kind, found = self.row.kind, dict[str, Any]()
+        if kind == "program" or self.stage == "search":
+            found["search"] = to_json(self.search)
+        elif kind in ("modes", "actions"):
+            found["learning"] = to_json(self.learning)
+        elif kind == "rules":
+            found |= {"evolve": to_json(self.evolution), "rounds": EVOLVE_ROUNDS}
+        if self.needs:
+            found["needs"] = [one.settings() for one in self.needs]
+        return {"task": describe_task(self.setting), **found}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what must agree with other cells of a table.
+
+        `settings` must agree between the seeds of a method on a task, `method` (its revision)
+        between its tasks, and the rest in the whole table.
+        """
+        return {
+            "preset": self.preset,
+            "budget": self.budget,
+            "engine": ENGINE_REVISION,
+            "method": self.row.revision,
+            "settings": _digest(self.settings()),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return its fields."""
+        return {**asdict(self), "changes": dict(self.changes)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Cell":
+        """Read what `to_json` returned."""
+        changes = tuple(sorted(dict(values["changes"]).items()))
+        return cls(**{**values, "changes": changes})
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
