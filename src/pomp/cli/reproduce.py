@@ -57,6 +57,9 @@ class Reproduce:
     one."""
     minutes: float | None = None
     """Stop after so many minutes, saved; the same command goes on."""
+    stages: tuple[Literal["search", "learn", "policy"], ...] = ("search", "learn", "policy")
+    """Compute only cells of these stages: search (modes), learn (transitions), policy (all else,
+    evaluations included)."""
     again: bool = False
     """Compute cells again that were computed with other settings or by an older version."""
     json: bool = False
@@ -85,6 +88,7 @@ class Reproduce:
                 device=self.device,
                 backend=self.processes,
                 on_event=shown,
+                stages=self.stages,
                 again=self.again,
             )
         if self.json:

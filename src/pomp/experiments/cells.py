@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from math import ceil
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pomp.core.configs import MOST_SEED, changed, to_json
 from pomp.core.errors import ConfigError, UnknownNameError
@@ -20,7 +20,8 @@ from pomp.runs.folder import describe_task
 from pomp.tasks.catalog import find_task
 from pomp.tasks.task import Setting
 
-Stage = Literal["search", "policy"]
+Stage = Literal["search", "learn", "policy"]
+STAGES: tuple[Stage, ...] = get_args(Stage)
 
 LEAST_BUDGET = 1e-4
 _SEARCH = "search."  # what the names of settings of a search begin with
@@ -38,7 +39,8 @@ class Cell:
         method: the name of its row.
         task: the task's name.
         seed: of everything drawn, but for evaluations, which have seeds of their own.
-        stage: policy: what the table shows. search: the modes that a policy then learns on.
+        stage: policy: what the table shows. search and learn: what a policy with a network comes
+            from, its modes and its transitions.
         scale: how many times longer the task is in the evaluation; the policy is that of scale 1.
         preset: whose settings: paper, code or best.
         budget: the share of the method's full work that is done.
@@ -71,13 +73,18 @@ class Cell:
     def _depends_on(self, name: str) -> bool:
         """Whether a setting of this name changes something here."""
         has_search = self.row.kind != "actions"
-        has_training = self.stage == "policy" and self.row.kind in ("modes", "actions")
+        has_training = self.stage != "search" and self.has_network
         return has_search if name.startswith(_SEARCH) else has_training
 
     @property
     def row(self) -> TableRow:
         """The row that it belongs to."""
         return find_row(self.method)
+
+    @property
+    def has_network(self) -> bool:
+        """Whether a network learns transitions."""
+        return self.row.kind in ("modes", "actions")
 
     @property
     def name(self) -> str:
@@ -97,13 +104,13 @@ class Cell:
     @property
     def needs(self) -> "tuple[Cell, ...]":
         """The cells whose results it is computed from."""
-        if self.scale > 1:
-            return (replace(self, scale=1),)
-        if self.stage == "search":
-            return ()
         if self.row.kind == "random":
-            return (replace(self, method=self.row.modes_of, stage="search"),)
-        return (replace(self, stage="search"),) if self.row.kind == "modes" else ()
+            return (replace(self, method=self.row.modes_of, stage="search", scale=1),)
+        if self.stage == "policy" and self.has_network:
+            return (replace(self, stage="learn", scale=1),)
+        if self.stage == "learn" and self.row.kind == "modes":
+            return (replace(self, stage="search"),)
+        return (replace(self, scale=1),) if self.scale > 1 else ()
 
     # Settings
 
@@ -149,7 +156,7 @@ class Cell:
         kind, found = self.row.kind, dict[str, Any]()
         if kind == "program" or self.stage == "search":
             found["search"] = to_json(self.search)
-        elif kind in ("modes", "actions"):
+        elif self.stage == "learn":
             found["learning"] = to_json(self.learning)
         elif kind == "rules":
             found |= {"evolve": to_json(self.evolution), "rounds": EVOLVE_ROUNDS}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pomp.core.hardware import name_processor, version_of
+from pomp.engine.units import DEFAULT_CAP
 from pomp.experiments.cells import Cell
 from pomp.experiments.store import CellResult
 from pomp.machine.evaluation import Evaluation
@@ -65,7 +66,7 @@ def _cap_of(cell: Cell) -> str:
     """Return how long one execution of a program may last."""
     if cell.row.kind == "program" or cell.stage == "search":
         return cell.search.score.cap
-    return cell.learning.episode.cap
+    return cell.learning.episode.cap if cell.has_network else DEFAULT_CAP
 
 
 def describe_maker(device: str) -> dict[str, Any]:

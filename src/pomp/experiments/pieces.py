@@ -34,6 +34,8 @@ from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, Work, dr
 
 PieceKind = Literal["search", "evolve", "learn", "evaluate"]
 PIECE_FILE = "piece.json"
+ON_CPU = ("evaluate", "evolve")
+"""Kinds of pieces that a GPU has no part in."""
 
 _IDLE = "DEF run m( turnLeft m)"  # the mode of a machine that never runs it
 
@@ -100,18 +102,19 @@ class WorkPiece:
 
 def kind_of(cell: Cell) -> PieceKind:
     """Return what kind of piece computes a cell."""
-    if cell.scale > 1 or cell.row.kind == "random":
+    if cell.stage != "policy":
+        return cell.stage
+    if cell.scale > 1 or cell.has_network or cell.row.kind == "random":
         return "evaluate"
-    if cell.stage == "search" or cell.row.kind == "program":
-        return "search"
-    return "evolve" if cell.row.kind == "rules" else "learn"
+    return "evolve" if cell.row.kind == "rules" else "search"
 
 
 def cut(cells: Sequence[Cell], device: str) -> list[WorkPiece]:
     """Divide cells into pieces.
 
     On a GPU the searches of a method are one batch, and trainings with the same settings on grids
-    of one size are one ensemble. Elsewhere every cell is a piece, so that cores can share them.
+    of one size are one ensemble. Everything else is one piece for each cell, so that cores can
+    share them, and evaluations run on the CPU, where they are the same everywhere.
     """
     groups: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in cells:
@@ -124,8 +127,8 @@ def cut(cells: Sequence[Cell], device: str) -> list[WorkPiece]:
             group = (kind, json.dumps(to_json(cell.learning)), size)
         groups.setdefault(group, []).append(cell)
     return [
-        WorkPiece(kind_of(own[0]), tuple(sorted(own, key=_order)), device)
-        for own in groups.values()
+        WorkPiece(kind, tuple(sorted(own, key=_order)), "cpu" if kind in ON_CPU else device)
+        for (kind, *_), own in groups.items()
     ]
 
 
@@ -153,7 +156,7 @@ def run_piece(
         OutputError: the folder cannot be written.
         MissingExtraError: it needs torch, which is not installed.
     """
-    if piece.kind in ("search", "learn"):
+    if any(cell.has_network or cell.row.kind == "program" for cell in piece.cells):
         require(LEARN, f"the piece {piece.name}")
     running = _RunningPiece(piece, inputs, RunFolder(path), emit)
     try:
@@ -216,17 +219,18 @@ class _RunningPiece:
     def _result(
         self, cell: Cell, machine: ProgramMachine, cost: dict[str, Any], **more: Any
     ) -> tuple[CellResult, Files]:
-        """Evaluate a machine, and return what is known of its cell."""
+        """Evaluate a machine, and return what is known of its cell, with the machine's files."""
         result = make_result(
             cell,
             programs=more.pop("programs", machine.modes),
             cost=cost,
             curve=more.pop("curve", []),
-            found=evaluate(machine, scale=cell.scale, device=self.piece.device),
+            found=evaluate(machine, scale=cell.scale),
             device=self.piece.device,
             about=more,
         )
-        return result, {} if cell.row.kind == "random" else _files_of(machine)
+        has_files = cell.scale == 1 and cell.row.kind in ("program", "rules")
+        return result, _files_of(machine) if has_files else {}
 
     # Searches for programs and modes
 
@@ -309,22 +313,27 @@ class _RunningPiece:
         steps, asked = (last or training.update) * rollout, training.config.ppo.updates * rollout
         machine = training.machine(number, {"cell": cell.name, "validation": kept.score})
         spent = self._spent_on_modes(cell)
+        before: list[dict[str, Any]] = [{}, *records]
         curve = [
             (spent["executions"] + record["steps"], record["best"])
-            for before, record in zip([{}, *records], records, strict=False)
-            if record["best"] is not None and record["best"] != before.get("best")
+            for last_one, record in zip(before, records, strict=False)
+            if record["best"] is not None and record["best"] != last_one.get("best")
         ]
         counted = {**spent, "executions": spent["executions"] + steps, "steps": steps}
-        return self._result(
+        result = make_result(
             cell,
-            machine,
-            self._cost(**counted),
+            programs=machine.modes,
+            cost=self._cost(**counted),
             curve=curve,
-            validation=kept.score,
-            validations=len(records),
-            ended="plateau" if steps < asked else "all steps",
-            asked_steps=asked,
+            device=self.piece.device,
+            about={
+                "validation": kept.score,
+                "validations": len(records),
+                "ended": "plateau" if steps < asked else "all steps",
+                "asked_steps": asked,
+            },
         )
+        return result, _files_of(machine)
 
     def _spent_on_modes(self, cell: Cell) -> dict[str, int]:
         """Return what the search for a cell's modes has cost."""
@@ -363,7 +372,7 @@ class _RunningPiece:
     # What was found before, in another way
 
     def _evaluate(self, cell: Cell) -> tuple[CellResult, Files]:
-        """Evaluate modes with random transitions, or a policy on a longer horizon."""
+        """Evaluate modes with random transitions, or what was learned, perhaps with more to do."""
         needed = self.inputs[cell.needs[0]]
         if cell.row.kind == "random":
             modes = needed.result.programs
@@ -375,7 +384,10 @@ class _RunningPiece:
                 for name, content in needed.files.items():
                     (Path(folder) / name).write_bytes(content)
                 machine = load_machine(folder)
-        return self._result(cell, machine, self._cost())
+        names = ("curve", "validation", "ended", "asked_steps")
+        known = needed.result.values
+        taken_over = {name: known[name] for name in names if name in known}
+        return self._result(cell, machine, known["cost"], **taken_over)
 
 
 class _Harvest:

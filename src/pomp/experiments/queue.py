@@ -1,12 +1,12 @@
 """What is left of a list of cells, cut into pieces: begun ones first, then those that can begin."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from pomp.core.errors import ConfigError
-from pomp.experiments.cells import Cell
-from pomp.experiments.pieces import PIECE_FILE, Inputs, Needed, WorkPiece, cut
+from pomp.experiments.cells import STAGES, Cell, Stage
+from pomp.experiments.pieces import ON_CPU, PIECE_FILE, Inputs, Needed, WorkPiece, cut
 from pomp.experiments.store import ResultStore
 
 _RUNS = "runs"
@@ -20,6 +20,7 @@ class CellQueue:
         cells: which, those that others need before these.
         store: where results are.
         device: cpu or cuda.
+        stages: compute cells of these stages alone.
         again: compute cells again that were computed otherwise than they would be now.
 
     Attributes:
@@ -31,9 +32,16 @@ class CellQueue:
     """
 
     def __init__(
-        self, cells: Sequence[Cell], store: ResultStore, device: str, *, again: bool = False
+        self,
+        cells: Sequence[Cell],
+        store: ResultStore,
+        device: str,
+        *,
+        stages: Collection[Stage] = STAGES,
+        again: bool = False,
     ) -> None:
         self.cells, self.store, self.device = tuple(cells), store, device
+        self._stages = frozenset(stages)
         self.finished: dict[Cell, None] = {}
         self.failed: dict[str, str] = {}
         self._running: set[Cell] = set()
@@ -59,11 +67,12 @@ class CellQueue:
 
     @property
     def left(self) -> list[Cell]:
-        """The cells that are neither finished nor failed nor being computed."""
+        """The cells to be computed that are neither finished nor failed nor being computed."""
         return [
             cell
             for cell in self.cells
-            if cell not in self.finished
+            if cell.stage in self._stages
+            and cell not in self.finished
             and cell not in self._running
             and cell.name not in self.failed
         ]
@@ -102,7 +111,8 @@ class CellQueue:
             is_ready = all(self._is_there(cell) for cell in piece.needs)
             is_left = any(cell.name not in done for cell in piece.cells)
             is_free = not self._running & set(piece.cells)
-            if piece.device == self.device and is_ready and is_left and is_free:
+            is_here = piece.device == self.device or piece.kind in ON_CPU
+            if is_here and is_ready and is_left and is_free:
                 yield piece
 
     def _is_there(self, cell: Cell) -> bool:

@@ -1,7 +1,7 @@
 """Tables and figures of the paper, computed cell by cell."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
 from pomp.core.locks import locked
 from pomp.experiments.backends import Backend, InProcess, IsOver, ProcessPool
-from pomp.experiments.cells import Cell
+from pomp.experiments.cells import STAGES, Cell, Stage
 from pomp.experiments.queue import CellQueue
 from pomp.experiments.store import CellResult, ResultStore, check_alike
 from pomp.runs.work import Event, OnEvent
@@ -47,6 +47,7 @@ def reproduce(
     device: str = "cpu",
     backend: Backend | int | None = None,
     on_event: OnEvent | None = None,
+    stages: Collection[Stage] = STAGES,
     again: bool = False,
 ) -> Reproduction:
     """Compute what is left of a list of cells.
@@ -60,6 +61,8 @@ def reproduce(
         device: cpu, cuda or auto.
         backend: where cells are computed; a number: in so many processes; None: in this one.
         on_event: told of progress; if it returns True, everything is saved and left.
+        stages: compute only cells of these stages, as search and learn, where the GPU is, and
+            policy elsewhere.
         again: compute cells again that were computed otherwise than they would be now.
 
     Raises:
@@ -70,7 +73,7 @@ def reproduce(
     """
     where = check_device(device)
     store = ResultStore(out)
-    queue = CellQueue(cells, store, where, again=again)
+    queue = CellQueue(cells, store, where, stages=stages, again=again)
     before = len(queue.finished)
     if not queue.is_finished:
         require(LEARN, "a table of the paper")
