@@ -71,7 +71,7 @@ def test_a_training_says_what_it_took(whole):
     assert policy.values["validation"] == learned.values["validation"]
     assert set(ResultStore(whole.path).files(learned.cell)) == {
         "machine.json",
-        "weights.safetensors",
+        "machine.safetensors",
     }
 
 
@@ -93,7 +93,7 @@ def test_a_table_that_is_left_again_and_again_has_the_same_numbers(whole, tmp_pa
     calls = 0
     while calls < 200:
         calls += 1
-        events = iter(range(3))
+        events = iter(range(6))
         found = reproduce(
             whole.cells,
             out=tmp_path / "store",
@@ -150,7 +150,7 @@ def test_a_cell_that_was_computed_otherwise_is_refused_unless_asked_for(tmp_path
     cells = list_cells("table2", methods=["annealing"], **SMALL)[:1]
     reproduce(cells, out=tmp_path / "store")
     monkeypatch.setattr("pomp.experiments.cells.ENGINE_REVISION", 2)
-    with pytest.raises(ConfigError, match="was computed with other engine than now.* --again"):
+    with pytest.raises(ConfigError, match=r"was computed with other engine than now.* --again"):
         reproduce(cells, out=tmp_path / "store")
     assert reproduce(cells, out=tmp_path / "store", again=True).computed == 1
 
@@ -199,8 +199,8 @@ def test_results_that_do_not_belong_together_are_refused():
         check_alike([result(), result({"fingerprint": other}, seed=1)])
     with pytest.raises(ConfigError, match=r"its budget is 0.5"):
         check_alike([result(), result(seed=1, budget=0.5)])
+    own = {**result().fingerprint, "settings": "other"}
     with pytest.raises(ConfigError, match=r"its settings is"):
-        own = {**result().fingerprint, "settings": "other"}
         check_alike([result(), result({"fingerprint": own}, seed=1)])
 
 

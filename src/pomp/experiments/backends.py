@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pomp.core.errors import PompError
+from pomp.experiments.cells import Cell
 from pomp.experiments.pieces import Inputs, WorkPiece, run_piece
 from pomp.experiments.queue import CellQueue
 from pomp.experiments.store import CellResult, Files, ResultStore
@@ -57,7 +58,14 @@ class InProcess:
             piece, error = ready[0], None
             queue.begin(piece)
             try:
-                run_piece(piece, queue.inputs(piece), queue.folder(piece), queue.store.write, watch)
+                run_piece(
+                    piece,
+                    queue.inputs(piece),
+                    queue.folder(piece),
+                    queue.store.write,
+                    watch,
+                    queue.done(piece),
+                )
             except PompError as found:
                 error = str(found)
             queue.end(piece, error)
@@ -91,6 +99,7 @@ def compute(
     folder: Path,
     store: Path | None,
     is_stopped: Callable[[], bool],
+    done: Collection[Cell] = (),
 ) -> PieceOutcome:
     """Compute a piece in a process that is not the driver's.
 
@@ -100,6 +109,7 @@ def compute(
         folder: its folder.
         store: the folder of results, if this process can write there; else they are returned.
         is_stopped: asked several times a second.
+        done: cells whose results are known and not asked for again.
     """
     returned = list[tuple[str, Mapping[str, bytes]]]()
 
@@ -110,7 +120,7 @@ def compute(
             ResultStore(store).write(result, files)
 
     try:
-        is_finished = run_piece(piece, inputs, folder, emit, lambda _: is_stopped())
+        is_finished = run_piece(piece, inputs, folder, emit, lambda _: is_stopped(), done)
     except PompError as error:
         return PieceOutcome(False, str(error), tuple(returned))
     return PieceOutcome(is_finished, None, tuple(returned))
@@ -169,7 +179,7 @@ class ProcessPool:
                         break
                     queue.begin(piece)
                     given = piece, queue.inputs(piece), queue.folder(piece), queue.store.path
-                    futures[pool.submit(_compute_here, *given)] = piece
+                    futures[pool.submit(_compute_here, *given, queue.done(piece))] = piece
                 if not futures:
                     return is_stopped
                 ended, _ = wait(futures, _LOOK_SECONDS, FIRST_COMPLETED)
@@ -229,6 +239,8 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _compute_here(piece: WorkPiece, inputs: Inputs, folder: Path, store: Path) -> PieceOutcome:
+def _compute_here(
+    piece: WorkPiece, inputs: Inputs, folder: Path, store: Path, done: Collection[Cell]
+) -> PieceOutcome:
     assert _stop is not None
-    return compute(piece, inputs, folder, store, _stop.is_set)
+    return compute(piece, inputs, folder, store, _stop.is_set, done)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -137,7 +137,12 @@ def _order(cell: Cell) -> tuple[str, str, int, str]:
 
 
 def run_piece(
-    piece: WorkPiece, inputs: Inputs, path: Path, emit: Emit, on_event: OnEvent | None = None
+    piece: WorkPiece,
+    inputs: Inputs,
+    path: Path,
+    emit: Emit,
+    on_event: OnEvent | None = None,
+    done: Collection[Cell] = (),
 ) -> bool:
     """Do what is left of a piece, until a stop is asked for.
 
@@ -147,6 +152,7 @@ def run_piece(
         path: its folder; a piece that was begun there goes on.
         emit: called with each result.
         on_event: told of progress; if it returns True, the piece is saved and left.
+        done: cells whose results are known and not asked for again.
 
     Returns:
         Whether it came to its end.
@@ -159,6 +165,7 @@ def run_piece(
     if any(cell.has_network or cell.row.kind == "program" for cell in piece.cells):
         require(LEARN, f"the piece {piece.name}")
     running = _RunningPiece(piece, inputs, RunFolder(path), emit)
+    running.done |= set(done)
     try:
         return drive(Stages(running.works()), Watch(on_event))
     finally:
@@ -175,7 +182,7 @@ class _RunningPiece:
         folder.make()
         told = json.loads((self.path / PIECE_FILE).read_text()) if folder.has(PIECE_FILE) else {}
         self._before, self._since = float(told.get("seconds", 0.0)), time.monotonic()
-        self.done = set(told.get("done", ()))
+        self.done = set[Cell]()
         self._write()
 
     @property
@@ -183,7 +190,7 @@ class _RunningPiece:
         return self._before + time.monotonic() - self._since
 
     def _write(self) -> None:
-        told = {**self.piece.to_json(), "seconds": self._seconds, "done": sorted(self.done)}
+        told = {**self.piece.to_json(), "seconds": self._seconds}
         self.folder.write_text(PIECE_FILE, json.dumps(told) + "\n")
 
     def close(self) -> None:
@@ -209,8 +216,7 @@ class _RunningPiece:
     def take(self, result: CellResult, files: Files) -> None:
         """Pass a result on, and remember that it is done."""
         self.emit(result, files)
-        self.done.add(result.cell.name)
-        self._write()
+        self.done.add(result.cell)
 
     def _cost(self, **counted: int | None) -> dict[str, Any]:
         count = len(self.piece.cells)
@@ -400,7 +406,7 @@ class _Harvest:
         self.stage = f"evaluate {running.piece.title}"
 
     def _left(self) -> list[Cell]:
-        return [cell for cell in self._running.piece.cells if cell.name not in self._running.done]
+        return [cell for cell in self._running.piece.cells if cell not in self._running.done]
 
     @property
     def is_finished(self) -> bool:

@@ -103,13 +103,11 @@ class CellQueue:
         """Yield the unfinished pieces of this device whose folders are there."""
         for path in sorted((self.store.path / _RUNS).glob(f"*/{PIECE_FILE}")):
             try:
-                told = json.loads(path.read_text())
-                piece = WorkPiece.from_json(told)
-                done = set(told["done"])
+                piece = WorkPiece.from_json(json.loads(path.read_text()))
             except (OSError, ValueError, LookupError, TypeError, AttributeError):
                 continue  # damaged: its cells are begun anew
             is_ready = all(self._is_there(cell) for cell in piece.needs)
-            is_left = any(cell.name not in done for cell in piece.cells)
+            is_left = not all(self._is_there(cell) for cell in piece.cells)
             is_free = not self._running & set(piece.cells)
             is_here = piece.device == self.device or piece.kind in ON_CPU
             if is_here and is_ready and is_left and is_free:
@@ -148,3 +146,7 @@ class CellQueue:
                 self.finished[cell] = None
             elif error is not None:
                 self.failed[cell.name] = error
+
+    def done(self, piece: WorkPiece) -> list[Cell]:
+        """Return the cells of a piece whose results are there."""
+        return [cell for cell in piece.cells if self._is_there(cell)]

@@ -71,7 +71,7 @@ def reproduce(
         OutputError: the folder cannot be written, or is in use.
         MissingExtraError: torch is not installed.
     """
-    where = check_device(device)
+    where, chosen = check_device(device), _choose(backend)
     store = ResultStore(out)
     queue = CellQueue(cells, store, where, stages=stages, again=again)
     before = len(queue.finished)
@@ -79,7 +79,7 @@ def reproduce(
         require(LEARN, "a table of the paper")
         store.make()
         with locked(store.path):
-            _choose(backend).run(queue, _over(on_event))
+            chosen.run(queue, _over(on_event))
     results = [one for cell in cells if (one := store.read(cell)) is not None]
     check_alike(results)
     computed = len(queue.finished) - before
