@@ -6,7 +6,10 @@ import pytest
 
 from pomp.cli import main as command_line
 
-NESTED = {"embedding": ("dataset", "train", "info", "eval", "space", "interpolation")}
+NESTED = {
+    "embedding": ("dataset", "train", "info", "eval", "space", "interpolation"),
+    "results": ("query", "export", "diff"),
+}
 
 
 def names():

@@ -13,6 +13,7 @@ from pomp.core.extras import (
     DISTRIBUTION,
     LEARN,
     PLOTS,
+    RESULTS,
     TENSORBOARD,
     install_line,
     is_installed,
@@ -22,7 +23,7 @@ from pomp.core.extras import (
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = {LEARN, CUDA, PLOTS, TENSORBOARD}
+EXTRAS = {LEARN, CUDA, PLOTS, TENSORBOARD, RESULTS}
 
 
 @pytest.fixture
@@ -63,7 +64,8 @@ def test_a_missing_extra_says_what_needs_it_and_how_to_install_it_in_one_line(wi
 
 
 def test_every_extra_has_its_own_line(monkeypatch):
-    for extra, module in {PLOTS: "matplotlib", TENSORBOARD: "tensorboard"}.items():
+    modules = {PLOTS: "matplotlib", TENSORBOARD: "tensorboard", RESULTS: "duckdb"}
+    for extra, module in modules.items():
         monkeypatch.setitem(sys.modules, module, None)
         assert not is_installed(extra)
         line = f"it needs {module}, which is not installed: {install_line(extra)}$"

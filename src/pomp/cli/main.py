@@ -22,6 +22,7 @@ from pomp.cli.play import Play
 from pomp.cli.plot import Plot
 from pomp.cli.report import Report
 from pomp.cli.reproduce import Reproduce
+from pomp.cli.results import Results
 from pomp.cli.run import Run
 from pomp.cli.sample import Sample
 from pomp.cli.search import Search
@@ -32,6 +33,7 @@ from pomp.cli.version import Version
 from pomp.core.errors import PompError
 from pomp.version import __version__
 
+_RESULTS = "Results of `pomp reproduce`: ask in SQL, write as a file, compare two stores."
 _EMBEDDING = "The space of programs: make data, train, describe, measure, look into it."
 Command = (
     Annotated[Run, subcommand("run")]
@@ -50,6 +52,7 @@ Command = (
     | Annotated[Play, subcommand("play")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Reproduce, subcommand("reproduce")]
+    | Annotated[Results, subcommand("results", description=_RESULTS)]
     | Annotated[Plot, subcommand("plot")]
     | Annotated[Bench, subcommand("bench")]
     | Annotated[Version, subcommand("version")]

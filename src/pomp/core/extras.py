@@ -10,8 +10,11 @@ from pomp.core.errors import MissingExtraError
 
 DISTRIBUTION = "pomp-rl"
 LEARN, CUDA, PLOTS, TENSORBOARD = "learn", "cuda", "plots", "tensorboard"
+RESULTS = "results"
 
-_MODULES = {LEARN: "torch", PLOTS: "matplotlib", TENSORBOARD: "tensorboard"}
+_MODULES = {
+    LEARN: "torch", PLOTS: "matplotlib", TENSORBOARD: "tensorboard", RESULTS: "duckdb",
+}  # fmt: skip
 """The module by whose absence an extra is missed; `load_cuda` tells what CUDA lacks."""
 _CPU_BUILD = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
 

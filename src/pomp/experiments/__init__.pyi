@@ -4,6 +4,16 @@ from pomp.experiments.backends import (
     ProcessPool as ProcessPool,
 )
 from pomp.experiments.cells import Cell as Cell
+from pomp.experiments.differences import (
+    CellDifference as CellDifference,
+    StoreDifference as StoreDifference,
+    compare_stores as compare_stores,
+)
+from pomp.experiments.queries import (
+    QueryAnswer as QueryAnswer,
+    export_results as export_results,
+    query_results as query_results,
+)
 from pomp.experiments.reproduction import Reproduction as Reproduction, reproduce as reproduce
 from pomp.experiments.rows import ROWS as ROWS, TableRow as TableRow
 from pomp.experiments.specs import (

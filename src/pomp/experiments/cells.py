@@ -184,7 +184,8 @@ class Cell:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Cell":
-        """Read what `to_json` returned."""
+        """Read what `to_json` returned; a task must be one of the package's."""
+        find_task(values["task"], ())  # a file may not name code to run
         changes = tuple(sorted(dict(values["changes"]).items()))
         return cls(**{**values, "changes": changes})
 
