@@ -8,19 +8,24 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import Allowed, check_output
+from pomp.cli.store_report import is_store, report_store
 from pomp.core.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Say what runs of any kind have found, beside the paper; also of those that still go on."""
+    """Say what runs of any kind have found, beside the paper; or report on a store of results."""
 
     folders: Annotated[Positional[tuple[str, ...]], arg(metavar="DIR...")]
-    """The folders of runs of one kind: search (of one method), evolve, train or embedding."""
+    """The folders of runs of one kind: search (of one method), evolve, train or embedding, finished
+    or not. Or one store: what `pomp reproduce` wrote, or a packed file (.jsonl.gz)."""
     starts: int | None = None
     """Evaluation starts of what searches found; without it 32, as in the paper."""
     out: str | None = None
-    """Write the JSON document to this file, too."""
+    """Of runs: write the JSON document to this file, too. Of a store: write report.md, report.html
+    and their pictures into this folder; without it, print report.md."""
+    parts: Annotated[tuple[str, ...], arg(metavar="PART...")] = ()
+    """Of a store that holds results of several presets or budgets: which, as in paper-0.001."""
     allow: Allowed = ()
     """A module that the file may name as the home of its task, and that is run then."""
     json: bool = False
@@ -28,6 +33,10 @@ class Report:
 
     def run(self) -> int:
         """Print the table."""
+        if len(self.folders) == 1 and is_store(self.folders[0]):
+            return self._report_store()
+        if self.parts:
+            raise ConfigError("--parts goes with a store of results")
         if self.starts is not None and not 1 <= self.starts <= 100_000:
             raise ConfigError(f"--starts must be from 1 to 100,000, got {self.starts}")
         path = check_output(self.out) if self.out else None
@@ -41,6 +50,13 @@ class Report:
 
             write_text(path, json.dumps(found, indent=1) + "\n")
         print(json.dumps(found) if self.json else "\n".join(_lines(found)))
+        return 0
+
+    def _report_store(self) -> int:
+        """Report on a store of results."""
+        if self.starts is not None or self.allow:
+            raise ConfigError("--starts and --allow go with folders of runs, not with a store")
+        report_store(self.folders[0], self.parts, self.out, as_json=self.json)
         return 0
 
 

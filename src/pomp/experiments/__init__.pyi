@@ -14,6 +14,17 @@ from pomp.experiments.queries import (
     export_results as export_results,
     query_results as query_results,
 )
+from pomp.experiments.reporting.contents import write_document as write_document
+from pomp.experiments.reporting.documents import (
+    Document as Document,
+    fill_blocks as fill_blocks,
+    to_markdown as to_markdown,
+)
+from pomp.experiments.reporting.numbers import (
+    ReportNumbers as ReportNumbers,
+    read_numbers as read_numbers,
+)
+from pomp.experiments.reporting.pages import to_html as to_html
 from pomp.experiments.reproduction import Reproduction as Reproduction, reproduce as reproduce
 from pomp.experiments.rows import ROWS as ROWS, TableRow as TableRow
 from pomp.experiments.specs import (
@@ -39,4 +50,12 @@ from pomp.experiments.store import (
 from pomp.experiments.student import (
     student_cdf as student_cdf,
     student_quantile as student_quantile,
+)
+from pomp.experiments.tables import (
+    OverTasks as OverTasks,
+    PaperTable as PaperTable,
+    TableEntry as TableEntry,
+    compare_over_tasks as compare_over_tasks,
+    make_tables as make_tables,
+    read_together as read_together,
 )

@@ -1,6 +1,6 @@
 """What a run's folder tells to the eye: how its returns grew, and the paths of a search."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,11 +119,25 @@ def _mean_of(curves: list[Curve]) -> Curve:
     """Return the mean of a task's curves from where all have begun; each holds its last value."""
     begin = max(curve.at[0] for curve in curves)
     at = sorted({point for curve in curves for point in curve.at if point >= begin})
-    held = [
-        np.array(curve.returns)[np.searchsorted(curve.at, at, side="right") - 1] for curve in curves
-    ]
+    held = hold_returns(curves, at)
     seeds = tuple(seed for curve in curves for seed in curve.seeds)
     return Curve(curves[0].task, seeds, at, np.mean(held, axis=0).tolist())
+
+
+def hold_returns(curves: Sequence[Curve], at: Sequence[int]) -> NDArray[np.float64]:
+    """Return what curves are at some points, `[seeds, T]`; each holds a value until the next.
+
+    Args:
+        curves: one for each seed.
+        at: the points, none before a curve begins.
+    """
+    return np.array(
+        [
+            np.array(curve.returns)[np.searchsorted(curve.at, at, side="right") - 1]
+            for curve in curves
+        ],
+        np.float64,
+    )
 
 
 def read_best(place: Path) -> list[tuple[int, float]]:
@@ -188,16 +202,24 @@ def read_paths(run: KeptRun, task: str | None = None, seed: int | None = None) -
     for own_task, own_seed in run.places:
         file = run.place(own_task, own_seed) / TRAJECTORY_FILE
         if task in (None, own_task) and seed in (None, own_seed) and file.is_file():
-            return _project(f"{own_task}, seed{own_seed}", _read_runs(file))
+            return project_paths(f"{own_task}, seed{own_seed}", file)
     if task is not None or seed is not None:
         raise DataFileError(f"'{run.path}' holds no paths of that task and seed")
     return None
 
 
-def _read_runs(file: Path) -> list[NDArray[np.float64]]:
-    """Read the means of some runs, `[T, Z]` each."""
+def project_paths(name: str, file: Path) -> Paths:
+    """Read the means of some runs, and project them onto the plane of their largest spread.
+
+    Args:
+        name: what the paths are called.
+        file: what a search has kept of its first runs.
+
+    Raises:
+        DataFileError: there is no such file, or it is damaged.
+    """
     arrays, _ = read_arrays(file, "trajectory")
-    return [arrays[name].astype(np.float64) for name in sorted(arrays)]
+    return _project(name, [arrays[run].astype(np.float64) for run in sorted(arrays)])
 
 
 def _project(name: str, runs: list[NDArray[np.float64]]) -> Paths:

@@ -1,0 +1,1 @@
+"""Reports on stores of results: numbers, sections, pages."""
