@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow check wheel install zoo clean help
+.PHONY: demo test test-slow check wheel install zoo tables clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,6 +48,9 @@ wheel: install  ## build wheel and sdist; use the wheel in an empty environment 
 zoo: install  ## put machines of trainings (RUNS=folders) into the package, where they are better
 	$(BIN)/python -c 'import sys, pathlib, pomp.machine.zoo as zoo; \
 	  [print(run, *zoo.add_to_zoo(pathlib.Path(run))) for run in sys.argv[1:]]' $(RUNS)
+
+tables: install  ## write the tables of README.md and docs/RESULTS.md from results/
+	$(BIN)/python tools/write_tables.py
 
 clean:  ## remove everything the other targets made
 	rm -rf $(VENV) demo build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
