@@ -13,6 +13,7 @@ from pomp.core.extras import (
     DISTRIBUTION,
     LEARN,
     PLOTS,
+    RAY,
     RESULTS,
     TENSORBOARD,
     install_line,
@@ -23,7 +24,7 @@ from pomp.core.extras import (
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = {LEARN, CUDA, PLOTS, TENSORBOARD, RESULTS}
+EXTRAS = {LEARN, CUDA, PLOTS, TENSORBOARD, RESULTS, RAY}
 
 
 @pytest.fixture

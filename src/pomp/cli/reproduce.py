@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from pomp.cli.inputs import Device, parse_options, parse_seeds, read_value
 from pomp.cli.stopping import check_minutes, showing
+from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pomp.experiments.reproduction import Reproduction
@@ -55,6 +57,12 @@ class Reproduce:
     processes: int | None = None
     """Compute cells in so many processes of this computer, one core each; without it in this
     one."""
+    ray: Annotated[str | None, arg(metavar="ADDRESS")] = None
+    """Compute cells by Ray: local (this computer), auto (the cluster that it is a node of), or a
+    cluster's host:port."""
+    shared: bool = False
+    """With --ray: the folder of results is the same on all nodes, so what was begun goes on after
+    a stop, or where a node died."""
     minutes: float | None = None
     """Stop after so many minutes, saved; the same command goes on."""
     stages: tuple[Literal["search", "learn", "policy"], ...] = ("search", "learn", "policy")
@@ -68,7 +76,12 @@ class Reproduce:
     def run(self) -> int:
         """Compute what is left, and say what there is."""
         check_minutes(self.minutes)
+        if self.ray is not None and self.processes is not None:
+            raise ConfigError("cells are computed by --ray or in --processes, not both")
+        if self.shared and self.ray is None:
+            raise ConfigError("--shared says something about the nodes of --ray, which is missing")
         changes = parse_options(self.set, "search.embedding=paper")
+        from pomp.experiments.ray_backend import RayCluster
         from pomp.experiments.reproduction import reproduce
         from pomp.experiments.specs import list_cells
 
@@ -81,12 +94,15 @@ class Reproduce:
             budget=self.budget,
             settings={name: read_value(text) for name, text in changes.items()},
         )
-        with showing(self.minutes) as (shown, stop):
+        backend = self.processes if self.ray is None else RayCluster(self.ray, self.shared)
+        # Ray tells of dead workers on standard output, which is for the results.
+        told = redirect_stdout(sys.stderr) if self.ray else nullcontext()
+        with showing(self.minutes) as (shown, stop), told:
             found = reproduce(
                 cells,
                 out=self.out,
                 device=self.device,
-                backend=self.processes,
+                backend=backend,
                 on_event=shown,
                 stages=self.stages,
                 again=self.again,

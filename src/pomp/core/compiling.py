@@ -33,6 +33,8 @@ from pomp.core.storage import write_atomically
 
 LOGGER = logging.getLogger("pomp")
 CODE_FOLDER = "pomp-code"  # within the cache folder: nothing but ours is in it
+MOST_THREADS = "POMP_THREADS"
+"""The environment variable that says how many threads compiled code may use at most."""
 KEPT = 8  # folders of earlier versions, and of each kernel's earlier code, before the oldest goes
 
 _CONFIG: Any = numba.config
@@ -305,10 +307,17 @@ def parts_for(work: int, threads: int | None, *, least: int) -> int:
 
 
 def thread_count() -> int:
-    """Return how many CPU threads this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return how many CPU threads this process may use: its cores, or `POMP_THREADS` if fewer.
+
+    Raises:
+        ConfigError: the variable is no number of threads.
+    """
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    most = os.environ.get(MOST_THREADS) or str(cores)
+    if not most.isdecimal() or int(most) < 1:
+        raise ConfigError(f"{MOST_THREADS} must be a whole number above 0, got '{most}'")
+    return min(cores, int(most))
 
 
 @cache

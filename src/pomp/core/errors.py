@@ -147,5 +147,9 @@ def _pointer(tokens: Sequence[str], position: int) -> str:
     return f"  {lead}{before}{' ' if before else ''}{after}{tail}\n  {' ' * offset}^"
 
 
+class ClusterError(PompError, ConnectionError):
+    """A cluster does not answer, or one of its nodes cannot compute what it is asked for."""
+
+
 class TrainingError(PompError, ArithmeticError):
     """Training cannot go on: a loss is not a number any more."""

@@ -10,11 +10,15 @@ from pomp.core.errors import MissingExtraError
 
 DISTRIBUTION = "pomp-rl"
 LEARN, CUDA, PLOTS, TENSORBOARD = "learn", "cuda", "plots", "tensorboard"
-RESULTS = "results"
+RESULTS, RAY = "results", "ray"
 
 _MODULES = {
-    LEARN: "torch", PLOTS: "matplotlib", TENSORBOARD: "tensorboard", RESULTS: "duckdb",
-}  # fmt: skip
+    LEARN: "torch",
+    PLOTS: "matplotlib",
+    TENSORBOARD: "tensorboard",
+    RESULTS: "duckdb",
+    RAY: "ray",
+}
 """The module by whose absence an extra is missed; `load_cuda` tells what CUDA lacks."""
 _CPU_BUILD = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
 

@@ -14,6 +14,7 @@ from pomp.experiments.queries import (
     export_results as export_results,
     query_results as query_results,
 )
+from pomp.experiments.ray_backend import RayCluster as RayCluster
 from pomp.experiments.reporting.contents import write_document as write_document
 from pomp.experiments.reporting.documents import (
     Document as Document,

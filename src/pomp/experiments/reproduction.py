@@ -12,6 +12,7 @@ from pomp.core.locks import locked
 from pomp.experiments.backends import Backend, InProcess, IsOver, ProcessPool
 from pomp.experiments.cells import STAGES, Cell, Stage
 from pomp.experiments.queue import CellQueue
+from pomp.experiments.ray_backend import RayCluster
 from pomp.experiments.store import CellResult, ResultStore, check_alike
 from pomp.runs.work import Event, OnEvent
 
@@ -58,7 +59,7 @@ def reproduce(
     Args:
         cells: which, as `list_cells` lists those of a table.
         out: the folder of results; new, or one that this made before.
-        device: cpu, cuda or auto.
+        device: cpu, cuda or auto, which is what this computer has.
         backend: where cells are computed; a number: in so many processes; None: in this one.
         on_event: told of progress; if it returns True, everything is saved and left.
         stages: compute only cells of these stages, as search and learn, where the GPU is, and
@@ -69,9 +70,12 @@ def reproduce(
         ConfigError: results that are there were computed otherwise.
         DataFileError: the folder holds something else.
         OutputError: the folder cannot be written, or is in use.
+        ClusterError: a Ray cluster does not answer, or has another version of pomp.
         MissingExtraError: torch is not installed.
     """
-    where, chosen = check_device(device), _choose(backend)
+    chosen = _choose(backend)
+    is_elsewhere = isinstance(chosen, RayCluster) and chosen.is_elsewhere
+    where = device if is_elsewhere and device == "cuda" else check_device(device)
     store = ResultStore(out)
     queue = CellQueue(cells, store, where, stages=stages, again=again)
     before = len(queue.finished)
