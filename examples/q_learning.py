@@ -98,7 +98,8 @@ class QLearner:
             np.add.at(self.values, before, self.settings.rate * (target - self.values[before]))
             earned += episodes.rewards.sum()
         self.pieces += 1
-        return {"reward per step": earned / (WORLDS * PIECE)}
+        steps = self.pieces * WORLDS * PIECE
+        return {"steps": steps, "reward per step": earned / (WORLDS * PIECE)}
 
     def transition(self):
         """Return the best choices by the values."""

@@ -5,10 +5,13 @@ import json
 import pytest
 
 import pomp
-from commands import bring, call
+from commands import bring, call, change
 from pomp.core import ConfigError, UntrustedModuleError
 from pomp.learning import LearningMethod
 from pomp.modes import Method
+from pomp.runs import RunFolder
+from pomp.runs.kept import read_run
+from pomp.runs.survey import MACRO_STEPS, RECORDS, read_charts
 
 CLIMB = "DEF run m( turnLeft move turnRight move m)"
 FEW = ("--set", "proposer.candidates=640")
@@ -140,6 +143,32 @@ def test_a_machine_learned_by_it_is_resumed_to_the_same_bytes(capsys, here):
     assert call(capsys, *again, "--allow", "q_learning")[0] == 0
     assert call(capsys, *learn, "--out", "halves", "--resume")[0] == 0
     assert files_in(here / "halves") == files_in(here / "whole")
+
+
+def test_what_it_learned_is_reported_whatever_the_search_for_modes_found(capsys, here):
+    small = ("rounds=1", "teams=1", "chains=4", "starts=2", "validation_starts=2", "steps=60")
+    learn = ("train", "StairClimber", "--method", "q_learning:Q_LEARNING", "--set", "steps=6400")
+    status, _, errors = call(capsys, *learn, *change(small, "search."), "--out", "run")
+    assert status == 0, errors
+    told = json.loads((here / "run/StairClimber/seed0/evaluation.json").read_text())
+    assert (told["transitions"], told["dropped"]) == ("q-table", [])
+    again = pomp.train(resume=True, out=RunFolder("run", allow=["q_learning"]))
+    assert again.machine.provenance["learning"] == "q-learning"
+
+
+def test_its_numbers_are_plotted_over_its_steps(capsys, here):
+    (here / "modes.txt").write_text(CLIMB)
+    learn = (*LEARN, "--modes", "modes.txt", "--set", f"steps={STEPS}", "--out", "run")
+    assert call(capsys, *learn)[0] == 0
+    (chart,) = read_charts(read_run(here / "run"))
+    assert (chart.what, chart.over) == ("reward per step", MACRO_STEPS)
+    assert chart.curves[0].at == [6400, 12800, 19200, 25600]
+    assert call(capsys, "plot", "run", "--out", "run.png")[0] == 0
+    metrics = here / "run/StairClimber/seed0/metrics.jsonl"
+    metrics.write_text('{"loss": 2.0}\n{"loss": 1.0, "note": 3.0}\n')
+    loss, note = read_charts(read_run(here / "run"))
+    assert (loss.over, loss.curves[0].at, loss.curves[0].returns) == (RECORDS, [1, 2], [2.0, 1.0])
+    assert (note.what, note.curves[0].at) == ("note", [2])
 
 
 def test_a_machine_with_its_transitions_is_read_only_if_their_module_is_allowed(capsys, here):

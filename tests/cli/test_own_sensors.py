@@ -82,13 +82,14 @@ def test_machines_that_were_found_before_keep_their_sensors(capsys, here):
     folder.mkdir(parents=True)
     (folder / "StairClimber.machine").write_text(TEXT)
     tiny = ("ppo.total=64", "ppo.actors=4", "ppo.steps=16", "ppo.minibatch=32")
-    train = ("train", "StairClimber", "--modes", "found", "--out", "trained", *change(tiny))
-    status, _, errors = call(capsys, *train)
-    assert (status, "--allow sight" in errors) == (2, True)
-    status, output, errors = call(capsys, *train, *OPTIONS)
-    assert status == 0, errors
-    assert "return=1.0" in output
-    machine = pomp.load_machine(here / "trained/StairClimber/seed0/machine", allow=["sight"])
+    train = ("train", "StairClimber", "--modes", "found", *change(tiny), "--out")
+    status, _, errors = call(capsys, *train, "refused")
+    assert (status, "--allow sight (in Python out=pomp.runs." in errors) == (2, True)
+    for given in (OPTIONS, ("--allow", "sight")):
+        status, output, errors = call(capsys, *train, f"trained{len(given)}", *given)
+        assert status == 0, errors
+        assert "return=1.0" in output
+    machine = pomp.load_machine(here / "trained2/StairClimber/seed0/machine", allow=["sight"])
     assert machine.sensors == "with marker in sight right"
 
 

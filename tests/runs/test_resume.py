@@ -197,7 +197,8 @@ def test_a_folder_does_not_choose_what_is_imported(tmp_path, capsys, monkeypatch
     pomp.evolve("lawn:LAWN", rounds=1, settings=settings, out="run", on_event=stop)
     status, _, errors = call(capsys, "evolve", "--out", "run", "--resume")
     assert (status, len(errors.splitlines())) == (2, 1)
-    assert "--allow lawn (in Python allow=['lawn'])" in errors
+    assert "--allow lawn (in Python out=pomp.runs.RunFolder(path, allow=['lawn']))" in errors
+    assert pomp.evolve(resume=True, out=RunFolder("run", allow=["lawn"])).is_finished
     status, _, errors = call(capsys, "evolve", "--out", "run", "--resume", "--allow", "lawn")
     assert status == 0, errors
     assert call(capsys, "evolve", "lawn:LAWN", "--out", "run", "--resume")[0] == 0

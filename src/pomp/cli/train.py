@@ -62,8 +62,8 @@ class Train:
     resume: bool = False
     """Go on with the training in the folder; what is given beside it must be as it was begun."""
     allow: Allowed = ()
-    """With --resume: a module that the folder may name, of a task or method of your own. May be
-    given several times."""
+    """A module of your own that the folder of --resume, or the machines of --modes, may name. May
+    be given several times."""
     minutes: float | None = None
     """Stop after so many minutes, saved, to be resumed."""
     tensorboard: bool = False

@@ -31,16 +31,23 @@ class UntrustedModuleError(ConfigError):
     """A file names something in a module, and nobody allowed that module to be run.
 
     Attributes:
+        kind: what is named, as `task`.
+        source: its `module:NAME`.
         module: the one that would have to be allowed.
     """
 
-    def __init__(self, kind: str, source: str, module: str) -> None:
-        self.module = module
+    def __init__(self, kind: str, source: str, module: str, *, in_run: bool = False) -> None:
+        self.kind, self.source, self.module = kind, source, module
+        allowed = f"allow=['{_shorten(module)}']"
+        in_python = f"out=pomp.runs.RunFolder(path, {allowed})" if in_run else allowed
         super().__init__(
             f"the {kind} '{_shorten(source)}' is code in the module {_shorten(module)}, which a "
-            f"file may not run; if you trust it: --allow {_shorten(module)} "
-            f"(in Python allow=['{_shorten(module)}'])"
+            f"file may not run; if you trust it: --allow {_shorten(module)} (in Python {in_python})"
         )
+
+    def in_run(self) -> "UntrustedModuleError":
+        """Return the error of a run, which is told in another way what to allow."""
+        return UntrustedModuleError(self.kind, self.source, self.module, in_run=True)
 
 
 class ProgramSyntaxError(PompError, ValueError):

@@ -279,8 +279,8 @@ def reading(folder: RunFolder) -> Iterator[None]:
     """
     try:
         yield
-    except UntrustedModuleError:
-        raise
+    except UntrustedModuleError as error:
+        raise error.in_run() from error
     except (
         ConfigError,
         UnknownNameError,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pomp.core.errors import ConfigError
+from pomp.core.errors import ConfigError, UntrustedModuleError
 from pomp.dsl.parser import parse, split_programs
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import SUFFIX, read_machine
@@ -48,7 +48,10 @@ def read_machines(
     if not any(file.is_file() for file in files.values()):
         return {}
     allowed = (*task_modules(settings), *allow)
-    machines = {key: read_machine(file, allowed) for key, file in files.items()}
+    try:
+        machines = {key: read_machine(file, allowed) for key, file in files.items()}
+    except UntrustedModuleError as error:
+        raise error.in_run() from error
     for (task, _), machine in machines.items():
         if machine.task.name != task:
             other = machine.task.name

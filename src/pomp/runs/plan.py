@@ -171,6 +171,7 @@ def make_plan(
     method: str | Method | LearningMethod | None,
     modes: str | Path | Sequence[str] | None,
     changes: Mapping[str, Any],
+    allow: Collection[str] = (),
 ) -> TrainPlan:
     """Plan a training.
 
@@ -184,6 +185,7 @@ def make_plan(
         changes: settings to change: `ppo.entropy`, `network.hidden`, ..., `search.mode.runs`, and
             `learning_rates`, a sequence of numbers that are tried; `search.own_sensors` also
             allows the modules of these sensors to the machines that are given.
+        allow: further modules that these machines may name.
 
     Raises:
         UnknownNameError: no such preset, method or field.
@@ -221,7 +223,7 @@ def make_plan(
     if modes is not None:
         if of_search or method:
             raise ConfigError("the modes are given: there is no search whose settings could change")
-        return with_given(plan, modes)
+        return with_given(plan, modes, allow)
     if name in (TEXT, TEXT_MODES):
         if name == TEXT:
             _refuse_unused([*own, *([RATES] if rates else [])])
@@ -322,12 +324,21 @@ def _refuse_unused(names: list[str]) -> None:
         )
 
 
-def with_given(plan: TrainPlan, modes: str | Path | Sequence[str]) -> TrainPlan:
-    """Plan a training on modes, or on the modes of machines, that were found before."""
+def with_given(
+    plan: TrainPlan, modes: str | Path | Sequence[str], allow: Collection[str]
+) -> TrainPlan:
+    """Plan a training on modes, or on the modes of machines, that were found before.
+
+    Args:
+        plan: the training, but for these.
+        modes: where they are, or the modes themselves.
+        allow: modules, beside those of its tasks and sensors, that files of machines may name.
+    """
     settings, seeds = plan.settings, plan.seeds
     machines: Machines = {}
     if isinstance(modes, str | Path):
-        machines = read_machines(Path(modes), settings, seeds, modules_of(plan.own_sensors))
+        allowed = (*allow, *modules_of(plan.own_sensors))
+        machines = read_machines(Path(modes), settings, seeds, allowed)
         given = {key: modes_of(machine) for key, machine in machines.items()}
         given = given or read_given(Path(modes), settings, seeds)
     else:
@@ -338,7 +349,8 @@ def with_given(plan: TrainPlan, modes: str | Path | Sequence[str]) -> TrainPlan:
             raise ConfigError(f"there are no modes of {setting.task.name} with seed {missing[0]}")
     if plan.own_sensors and not machines:
         raise ConfigError("programs as modes have no rules that could ask for sensors")
-    return replace(plan, modes=given, machines=machines)
+    sensed = plan.own_sensors or sensors_in(machines.values())
+    return replace(plan, modes=given, machines=machines, own_sensors=sensed)
 
 
 def evolve_again(before: EvolvePlan, changes: Mapping[str, Any]) -> EvolvePlan:

@@ -1,6 +1,6 @@
 """What a training that is resumed is asked for: as before, but for what is given now."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ def plan_again(
     method: str | Method | LearningMethod | None,
     modes: str | Path | Sequence[str] | None,
     changes: Mapping[str, Any],
+    allow: Collection[str] = (),
 ) -> TrainPlan:
     """Plan a training that was begun before: what is given replaces what it was begun with.
 
@@ -36,6 +37,7 @@ def plan_again(
         method: what searches the modes, a baseline, or a method of your own.
         modes: where modes or machines are that were found before, or the modes themselves.
         changes: settings to change, as for `make_plan`.
+        allow: further modules that machines which are given may name.
 
     Raises:
         UnknownNameError: no such field.
@@ -69,7 +71,7 @@ def plan_again(
     )
     if modes is not None:
         sensed = of_search.pop(OWN_SENSORS, plan.own_sensors)
-        return with_given(replace(plan, own_sensors=sensed), modes)
+        return with_given(replace(plan, own_sensors=sensed), modes, allow)
     return _search_again(plan, of_search) if of_search else plan
 
 

@@ -13,6 +13,9 @@ from pomp.core.storage import read_arrays
 from pomp.runs.kept import TRAJECTORY_FILE, KeptRun, read_metrics, read_search
 
 MACRO_STEPS = "macro steps (programs run) in training"
+RECORDS = "records of training"
+STEPS = "steps"
+"""The name under which metrics of a training have the macro steps so far."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Curve:
         task: the task's name.
         seeds: those that are in it: one, or all that the mean is of.
         at: how much had been done at each point; does not fall.
-        returns: the return at each point.
+        returns: the return at each point, or what else the chart is of.
     """
 
     task: str
@@ -95,12 +98,32 @@ def _charts_of(run: KeptRun) -> Iterator[Chart]:
     elif run.kind == "train":
         if search := read_search(run):
             yield from _charts_of(search)
+        if "own" in run.config:
+            yield from _own_charts(run)
+            return
         for what, field in (
             ("return in validation", "return"),
             ("return of training episodes", "training_return"),
         ):
             curves = [_validations(run, *place, field) for place in run.places]
             yield _chart(what, MACRO_STEPS, curves, is_best=False)
+
+
+def _own_charts(run: KeptRun) -> Iterator[Chart]:
+    """Yield a chart of each number that a learning method of one's own noted.
+
+    The horizontal axis is its `steps`, or counts its records if one of them has none.
+    """
+    found = {place: read_metrics(run.place(*place)) for place in run.places}
+    records = [record for own in found.values() for record in own]
+    has_steps = all(STEPS in record for record in records)
+    for name in dict.fromkeys(name for record in records for name in record if name != STEPS):
+        curves = []
+        for (task, seed), own in found.items():
+            numbered = [(n, one) for n, one in enumerate(own, 1) if name in one]
+            at = [int(one[STEPS]) if has_steps else n for n, one in numbered]
+            curves.append(Curve(task, (seed,), at, [float(one[name]) for _, one in numbered]))
+        yield _chart(name, MACRO_STEPS if has_steps else RECORDS, curves, is_best=False)
 
 
 def _chart(
@@ -175,9 +198,9 @@ def _rounds(run: KeptRun, task: str, seed: int) -> Curve:
 
 def _validations(run: KeptRun, task: str, seed: int, field: str) -> Curve:
     """What the best transitions of a task and a seed earned at each validation."""
-    records = best_member(read_metrics(run.place(task, seed), "steps", field))
+    records = best_member(read_metrics(run.place(task, seed), STEPS, field))
     known = [record for record in records if record[field] is not None]
-    at = [int(record["steps"]) for record in known]
+    at = [int(record[STEPS]) for record in known]
     return Curve(task, (seed,), at, [float(record[field]) for record in known])
 
 

@@ -88,7 +88,8 @@ def train(
             that the rules of machines may ask for.
         device: cpu (the default), cuda or auto.
         out: the training's folder; None: the training is in memory. One that names
-            modules of your own is resumed as `RunFolder(path, allow=["module"])`.
+            modules of your own is resumed as `RunFolder(path, allow=["module"])`; so are machines
+            read that are given as modes and ask for sensors of your own.
         resume: go on with the training in the folder. What is not given is as it was; a larger
             `ppo.total` or `search.rounds` (of machines with rules) extends it, even if it is
             finished.
@@ -116,13 +117,13 @@ def train(
             ],
         )
         if before is None:
-            plan = make_plan(
-                check_named(chosen), own or [0], preset or "best", method, modes, settings or {}
-            )
+            asked = (check_named(chosen), own or [0], preset or "best")
+            plan = make_plan(*asked, method, modes, settings or {}, folder.allow)
         else:
-            plan = plan_again(before[1], chosen, own, preset, method, modes, settings or {})
+            given = (chosen, own, preset, method, modes, settings or {})
+            plan = plan_again(before[1], *given, folder.allow)
         if plan.needs_torch:
-            require(LEARN, "a training with networks (all but --method text)")
+            require(LEARN, "a training with a network or an embedding")
         where = check_device(device or (before[0] if before else "cpu"))
         with closing(TrainRun(plan, where, folder)) as run:
             folder.open("train", run.describe, resume=resume, growth=run.growth())
@@ -160,12 +161,12 @@ class TrainRun:
         self._ensembles: list[TransitionsRun] = []
         self._own: dict[tuple[str, int], OwnTransitionsRun] = {}
         self.learned: dict[tuple[str, int], LearnedMachine] = {}
+        sources = [*plan.own_sensors, *([plan.own.method.source] if plan.own else [])]
+        trusted = (*folder.allow, *modules_of(sources))
         for setting, seed in plan.pairs:
             place = self._folder_of(setting, seed)
             if place.has(EVALUATION_FILE):
-                self.learned[setting.task.name, seed] = read_learned(
-                    setting, seed, place, modules_of(plan.own_sensors)
-                )
+                self.learned[setting.task.name, seed] = read_learned(setting, seed, place, trusted)
 
     def describe(self) -> dict[str, Any]:
         """Return the config that a resumed training must have, too."""
@@ -279,8 +280,11 @@ class TrainRun:
     # Stage 4: evaluation
 
     def finish_one(self, setting: Setting, seed: int) -> None:
-        """Choose the best machine of a task and seed by validation, evaluate and write it."""
-        evolved = self._evolved.get((setting.task.name, seed))
+        """Choose the best machine of a task and seed by validation, evaluate and write it.
+
+        Of a learning method of one's own it is what that learned, whatever the search found.
+        """
+        evolved = None if self._own else self._evolved.get((setting.task.name, seed))
         found = [self._learned(setting, seed)] if self._ensembles else []
         if self._own:
             found = [self._learned_by_own(setting, seed)]
