@@ -202,6 +202,34 @@ def test_a_machine_with_its_transitions_is_read_only_if_their_module_is_allowed(
             "Q_LEARNING = LearningMethod('q', QLearner, QLearner)",
             "its settings must be a dataclass",
         ),
+        ("QLearner.advance = None", "what it begins lacks advance"),
+        ("QLearner.advance = lambda self: 1 / 0", "ZeroDivisionError: division by zero"),
+        ("QLearner.advance = lambda self: 'x'", "numbers by name, or None, got a str"),
+        ("QLearner.advance = lambda self: {'loss': 'x'}", "numbers; loss is 'x'"),
+        ("QLearner.progress, QLearner.is_finished = 7.0, False", "from 0 to 1, got 7.0"),
+        ("QLearner.restore = lambda self, arrays, values: None", "after restore it is not where"),
+        ("QLearner.to_arrays = lambda self: ({}, {'a': self})", "a file cannot hold these arrays"),
+        (
+            "QLearner.transition = lambda self: TableTransition(self.values.argmax(axis=2) * 0 + 9)",
+            "choices are [4] int64 from 0 to 5, the end, got 9",
+        ),
+        (
+            "QLearner.transition = lambda self: TableTransition(self.values.max(axis=2))",
+            "choices are [4] int64 from 0 to 5, the end, got [4] float64",
+        ),
+        (
+            "def local():\n    class Local(TableTransition): pass\n    return Local\n"
+            "QLearner.transition = lambda self: local()(self.values.argmax(axis=2))",
+            "the class Local is no name at the top of an imported module",
+        ),
+        (
+            "TableTransition.to_arrays = lambda self: {}",
+            "TableTransition cannot be read back from what to_json and to_arrays return: KeyError",
+        ),
+        (
+            "TableTransition.to_arrays = lambda self: {'choices': self.choices * 0 + 1}",
+            "TableTransition chooses otherwise after to_json, to_arrays and from_parts",
+        ),
     ],
 )
 def test_a_learning_method_that_does_not_fit_is_refused_before_work(capsys, here, change, message):

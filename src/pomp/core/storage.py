@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.errors import DataFileError, OutputError
+from pomp.core.errors import ConfigError, DataFileError, OutputError
 
 _ENTRY = "pomp"  # the one header entry: two would be written in any order
 
@@ -99,3 +99,21 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[st
     if not isinstance(header, dict):
         raise DataFileError(f"'{path}' is no pomp {kind}: its header is not pomp's")
     return arrays, header
+
+
+def through_file(
+    arrays: dict[str, NDArray[Any]], header: dict[str, Any]
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return what a file would give back of `arrays`, of any shape `[...]`, and a header.
+
+    Raises:
+        ConfigError: a file could not hold them.
+    """
+    from safetensors.numpy import load, save
+
+    try:
+        plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        return load(save(plain)), dict(json.loads(json.dumps(header)))
+    except Exception as error:  # of many kinds, whatever the arrays are
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ConfigError(f"a file cannot hold these arrays and values: {reason}") from error

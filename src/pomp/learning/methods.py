@@ -15,11 +15,19 @@ from numpy.typing import NDArray
 from pomp.core.configs import check_settings, from_json, to_json
 from pomp.core.errors import ConfigError
 from pomp.core.sources import load_object, require_source
+from pomp.core.storage import through_file
+from pomp.core.streams import Purpose, draw_units, open_streams
 from pomp.dsl.parser import parse
-from pomp.machine.transitions import Transition, check_transition
+from pomp.engine.starts import draw_starts
+from pomp.machine.config import EpisodeConfig
+from pomp.machine.episodes import Episodes
+from pomp.machine.policy import read_again
+from pomp.machine.transitions import Transition, check_chosen, check_transition
 from pomp.tasks.task import Setting
 
 Arrays = dict[str, NDArray[Any]]
+
+_TRIED_WORLDS, _TRIED_STEPS = 4, 3  # in which a new method's transitions choose
 
 
 class TransitionLearner(Protocol):
@@ -85,7 +93,7 @@ class LearningMethod:
         return require_source(self, "learning method", self.name, home)
 
     def check(self, setting: Setting, modes: tuple[str, ...], settings: Any) -> None:
-        """Begin to learn once, so that what it lacks is told before any work begins.
+        """Learn a piece, so that what it lacks is told before any work begins.
 
         Args:
             setting: a task that it is to learn.
@@ -99,7 +107,8 @@ class LearningMethod:
             check_settings(self.settings)
             for mode in self.modes:
                 parse(mode)
-            _check_learner(self.begin(setting, self.modes or modes, 0, settings))
+            programs = self.modes or modes
+            _check_learner(lambda: self.begin(setting, programs, 0, settings), setting, programs)
         except ConfigError as error:
             what = f"the learning method {self.name} does not fit"
             raise ConfigError(f"{what}: {error}") from error
@@ -141,13 +150,86 @@ class OwnLearning:
         return cls(method, from_json(method.settings, values["settings"]))
 
 
-def _check_learner(learner: TransitionLearner) -> None:
-    """Refuse a learner that lacks something of the protocol."""
-    wanted = sorted(name for name in vars(TransitionLearner) if not name.startswith("_"))
-    if missing := [name for name in wanted if not hasattr(learner, name)]:
+def _check_learner(
+    begin: Callable[[], TransitionLearner], setting: Setting, modes: tuple[str, ...]
+) -> None:
+    """Learn a piece, keep it and go on from what was kept; refuse what is not as it should be.
+
+    Args:
+        begin: begins to learn, in the same way each time.
+        setting: the task.
+        modes: the programs that are chosen from.
+
+    Raises:
+        ConfigError: says what does not fit.
+    """
+    learner = begin()
+    wanted = {name: one for name, one in vars(TransitionLearner).items() if name[0] != "_"}
+    if missing := [name for name, one in sorted(wanted.items()) if not _has(learner, name, one)]:
         raise ConfigError(f"what it begins lacks {', '.join(missing)}")
+    if not learner.is_finished:
+        _check_record(learner.advance())
+    if not 0.0 <= float(learner.progress) <= 1.0:
+        raise ConfigError(f"progress must be from 0 to 1, got {learner.progress}")
+    other = begin()
+    kept = _checkpoint(learner)
+    other.restore({name: array.copy() for name, array in kept[0].items()}, kept[1])
+    same = [_is_same(_checkpoint(other), kept), other.progress == learner.progress]
+    if not all(same):
+        raise ConfigError("after restore it is not where to_arrays was called")
+    _check_choices(learner.transition(), setting, modes)
+
+
+def _has(learner: TransitionLearner, name: str, wanted: Any) -> bool:
+    """Whether a learner has a member, and can call it where the protocol `wanted` a method."""
+    is_property = isinstance(wanted, property)
+    return hasattr(learner, name) and (is_property or callable(getattr(learner, name)))
+
+
+def _check_record(record: Any) -> None:
+    """Refuse what is no line of metrics."""
+    is_named = isinstance(record, Mapping) and all(isinstance(name, str) for name in record)
+    if record is not None and not is_named:
+        kind = type(record).__name__
+        raise ConfigError(f"advance must return numbers by name, or None, got a {kind}")
+    for name, number in (record or {}).items():
+        try:
+            float(number)
+        except (TypeError, ValueError):
+            raise ConfigError(f"advance must return numbers; {name} is {number!r}") from None
+
+
+def _checkpoint(learner: TransitionLearner) -> tuple[Arrays, dict[str, Any]]:
+    """Return a learner's checkpoint as a file gives it back."""
     arrays, values = learner.to_arrays()
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
         raise ConfigError("to_arrays must return NumPy arrays by name, and values for JSON")
-    learner.restore(arrays, values)
-    check_transition(learner.transition())
+    try:
+        return through_file(arrays, values)
+    except ConfigError as error:
+        raise ConfigError(f"to_arrays: {error}") from error
+
+
+def _is_same(one: tuple[Arrays, dict[str, Any]], other: tuple[Arrays, dict[str, Any]]) -> bool:
+    """Whether two checkpoints agree to the bit."""
+    parts = [
+        ({name: (a.dtype, a.shape, a.tobytes()) for name, a in arrays.items()}, values)
+        for arrays, values in (one, other)
+    ]
+    return parts[0] == parts[1]
+
+
+def _check_choices(transition: Transition, setting: Setting, modes: tuple[str, ...]) -> None:
+    """Refuse a transition whose choices are none, or are others once it was kept in a file."""
+    check_transition(transition)
+    again = read_again(transition)
+    worlds = draw_starts(setting, _TRIED_WORLDS, 0, Purpose.TRAINING)
+    episodes = Episodes(setting, [modes], worlds, EpisodeConfig(), restarts=True)
+    draws = draw_units(open_streams(Purpose.TRAINING, 0, worlds=_TRIED_WORLDS), _TRIED_STEPS)
+    for numbers in (None, *draws):
+        before = transition.chooser(episodes)(numbers)
+        check_chosen(before, _TRIED_WORLDS, len(modes))
+        if not np.array_equal(before, again.chooser(episodes)(numbers)):
+            kind = type(transition).__name__
+            raise ConfigError(f"{kind} chooses otherwise after to_json, to_arrays and from_parts")
+        episodes.step(before)

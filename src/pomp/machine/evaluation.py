@@ -19,7 +19,7 @@ from pomp.engine.starts import draw_starts, enumerate_starts
 from pomp.karel.world import WorldBatch
 from pomp.machine.episodes import Episodes
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.transitions import DecisionList
+from pomp.machine.transitions import DecisionList, check_chosen
 from pomp.tasks.task import Setting
 
 VALIDATION_EPISODES = 200
@@ -300,6 +300,9 @@ def choose_steps(
 
     Yields:
         `[N]` int16, the choices; -1 where the episode is over.
+
+    Raises:
+        ConfigError: the machine's transitions choose what is no mode and not the end.
     """
     choose = machine.transition.chooser(running)
     ahead, place = np.empty((0, len(running))), 0
@@ -307,7 +310,9 @@ def choose_steps(
         if streams is not None and place == len(ahead):
             ahead, place = draw_units(streams, _AHEAD), 0
         choices = choose(None if streams is None else ahead[place])
-        yield np.where(is_over, -1, to_host(choices)).astype(np.int16)
+        chosen = to_host(choices)
+        check_chosen(np.where(is_over, 0, chosen), len(running), len(machine.modes))
+        yield np.where(is_over, -1, chosen).astype(np.int16)
         running.step(choices)
         place += 1
 

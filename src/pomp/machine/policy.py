@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pomp.core.configs import from_json, to_json
 from pomp.core.errors import ConfigError, DataFileError, PompError, UntrustedModuleError
 from pomp.core.sources import load_object, require_source
-from pomp.core.storage import read_arrays, write_arrays, write_text
+from pomp.core.storage import read_arrays, through_file, write_arrays, write_text
 from pomp.core.streams import Purpose, draw_units, open_streams
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
@@ -241,13 +242,10 @@ class ProgramMachine:
         cls, values: dict[str, Any], path: Path, allow: Collection[str]
     ) -> "ProgramMachine":
         parts = dict(values["transition"])
-        kind = parts.pop("kind")
-        found = _find_kind(kind, allow)
-        if found is DecisionList:
-            parts["sensors"] = find_sensors(parts.get("sensors", ()), allow).own
+        found = _find_kind(parts.pop("kind"), allow)
         has_arrays = found is NetworkTransition or (path / WEIGHTS_FILE).exists()
         arrays = read_arrays(path / WEIGHTS_FILE, "machine")[0] if has_arrays else {}
-        transition = found.from_parts(parts, arrays)
+        transition = _read_transition(found, parts, arrays, allow)
         task, variant, options = values["task"], values["variant"], values["options"]
         size = None if values["size"] is None else tuple(map(int, values["size"]))
         names = None if values.get("names") is None else tuple(values["names"])
@@ -291,7 +289,35 @@ def _name_kind(transition: Transition) -> str:
     return require_source(own, "class", own.__name__, own.__module__)
 
 
-def _find_kind(kind: str, allow: Collection[str]) -> type[Transition]:
+def read_again(transition: Transition) -> Transition:
+    """Return a transition as it is read from the files that it is kept in.
+
+    Raises:
+        ConfigError: it cannot be kept, or not be read.
+    """
+    kind = _find_kind(_name_kind(transition), allow=None)
+    try:
+        arrays, values = through_file(transition.to_arrays(), transition.to_json())
+        return _read_transition(kind, values, arrays, allow=None)
+    except Exception as error:  # whatever somebody else's class does
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        what = f"{kind.__name__} cannot be read back from what to_json and to_arrays return"
+        raise ConfigError(f"{what}: {reason}") from error
+
+
+def _read_transition(
+    kind: type[Transition],
+    values: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    allow: Collection[str] | None,
+) -> Transition:
+    """Read a transition of a class from its values and its `arrays`, of any shapes `[...]`."""
+    if kind is DecisionList:
+        values = {**values, "sensors": find_sensors(values.get("sensors", ()), allow).own}
+    return kind.from_parts(values, arrays)
+
+
+def _find_kind(kind: str, allow: Collection[str] | None) -> type[Transition]:
     """Return the class of a transition by what a file calls it.
 
     Raises:

@@ -69,6 +69,27 @@ def check_transition(transition: object) -> None:
         raise ConfigError(f"{name} is no transition: it lacks {', '.join(missing)}")
 
 
+def check_chosen(choices: Any, worlds: int, modes: int) -> None:
+    """Refuse choices that are none.
+
+    Args:
+        choices: what a `Choose` returned, on the CPU; `[B]` int64 if it fits.
+        worlds: how many choose, B.
+        modes: how many there are to choose from; this number itself is the end.
+
+    Raises:
+        ConfigError: says what was chosen.
+    """
+    expected = f"choices are [{worlds}] int64 from 0 to {modes}, the end"
+    if not isinstance(choices, np.ndarray):
+        raise ConfigError(f"{expected}, got a {type(choices).__name__}")
+    if choices.shape != (worlds,) or choices.dtype != np.int64:
+        raise ConfigError(f"{expected}, got {list(choices.shape)} {choices.dtype}")
+    outside = choices[(choices < 0) | (choices > modes)]
+    if len(outside):
+        raise ConfigError(f"{expected}, got {outside[0]}")
+
+
 @dataclass(frozen=True)
 class Rule:
     """One rule of a decision list: if all its conditions hold, it chooses.
