@@ -122,6 +122,31 @@ def test_a_saved_machine_and_a_search_do_not_choose_either(capsys, here):
             "TASK = replace(LAWN, begin=begin)",
             "task Lawn cannot be compiled",
         ),
+        (
+            "mine:TASK",
+            "from dataclasses import replace\nfrom lawn import LAWN, scalar\n"
+            "@scalar\ndef step(cells, constants, pose, memory, stream, action):\n"
+            "    return memory.nothing\nTASK = replace(LAWN, step=step)",
+            "task Lawn cannot be compiled: Unknown attribute 'nothing'",
+        ),
+        *(
+            (
+                "mine:TASK",
+                "from dataclasses import replace\nfrom lawn import LAWN, Constants, begin\n"
+                f"TASK = replace(LAWN, {change})",
+                says,
+            )
+            for change, says in [
+                ("size='6x10'", "the size of task Lawn is rows and columns, as (8, 8), got '6x10'"),
+                ("constants=lambda s: 3", "constants of task Lawn must return Constants, got 3"),
+                ("constants=lambda s: Constants(pay=0.5)", "pay is a Fraction, got 0.5"),
+                ("wrong_size=None", "wrong_size of task Lawn is a function, got None"),
+                (
+                    "draw_start=begin",
+                    "needs draw_start(cells, constants, memory, stream), got draw_start(cells, ",
+                ),
+            ]
+        ),
     ],
 )
 def test_what_a_task_lacks_is_told_before_any_work(capsys, here, monkeypatch, source, text, says):

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numba
 from numba.core.caching import FunctionCache
+from numba.core.errors import NumbaError
 
 from pomp.core.errors import ConfigError
 from pomp.core.fingerprints import fingerprint, versions
@@ -76,9 +77,9 @@ def check_compiled(
     plain = getattr(function, "py_func", function if _CONFIG.DISABLE_JIT else None)
     if plain is None:
         raise ConfigError(f"{name} of {owner} is not compiled: put @scalar on it")
-    if plain.__code__.co_argcount != len(arguments):
-        got = ", ".join(plain.__code__.co_varnames[: plain.__code__.co_argcount])
-        raise ConfigError(f"{owner} needs {expected}, got {name}({got})")
+    got = plain.__code__.co_varnames[: plain.__code__.co_argcount]
+    if got != arguments:
+        raise ConfigError(f"{owner} needs {expected}, got {name}({', '.join(got)})")
 
 
 def reason_of(error: Exception) -> str:
@@ -219,7 +220,13 @@ class Kernel:
     The first call with new argument types loads the machine code from disk, or compiles it and says
     so on the logger `pomp`. Kernels hold no reference counts, so they allocate nothing and take
     their scratch memory as arguments, and they run without Python's global lock.
+
+    Attributes:
+        owner: whose code of their own is in it, as `task Lawn`, and is to blame if it cannot be
+            compiled; None: there is the package's alone.
     """
+
+    owner: str | None = None
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.py_func = function
@@ -236,7 +243,12 @@ class Kernel:
             with _LOCK:
                 if self._dispatcher is None:
                     self._dispatcher = self._load()
-        result = self._dispatcher(*args)
+        try:
+            result = self._dispatcher(*args)
+        except NumbaError as error:
+            if self.owner is None:
+                raise
+            raise ConfigError(f"{self.owner} cannot be compiled: {reason_of(error)}") from error
         if len(self._misses) != self._sealed:
             self._sealed = len(self._misses)
             self._seal()

@@ -14,11 +14,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pomp.core.compiling import cache_folder
+from pomp.core.compiling import Kernel, cache_folder
 from pomp.core.cuda import as_launchable, load_cuda, to_device
 from pomp.core.errors import ConfigError
 from pomp.core.storage import write_atomically
 from pomp.karel.sensors import FIRST_OWN, Sensor
+from pomp.tasks.catalog import is_shipped
 from pomp.tasks.task import Setting, Task
 
 _TASK_IMPORT = "from pomp.tasks.random_world import begin, draw_start, step  # the task"
@@ -90,6 +91,10 @@ def _fill_in(
     kernels = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = kernels
     spec.loader.exec_module(kernels)
+    if not is_shipped(task):
+        for one in vars(kernels).values():
+            if isinstance(one, Kernel):
+                one.owner = f"task {task.name}"
     return kernels
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pomp.core.compiling import reason_of
 from pomp.core.errors import ConfigError
+from pomp.engine.rollouts import act_on
 from pomp.engine.starts import draw_starts
 from pomp.karel.sensor_set import find_sensors
 from pomp.karel.sensors import Sensor
@@ -126,11 +126,5 @@ def plan_before(
 
 
 def _try_out(setting: Setting) -> None:
-    """Compile a task's functions and draw one start."""
-    from numba.core.errors import NumbaError
-
-    try:
-        draw_starts(setting, 1, 0)
-    except NumbaError as error:
-        why = reason_of(error)
-        raise ConfigError(f"task {setting.task.name} cannot be compiled: {why}") from error
+    """Compile a task's functions: draw one start, and act in it once."""
+    act_on(setting, draw_starts(setting, 1, 0), [0])

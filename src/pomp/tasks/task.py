@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import lcm
+from numbers import Rational
 from types import MappingProxyType
 from typing import Any
 
@@ -36,6 +37,8 @@ _COMPILED = {
     "begin": ("cells", "constants", "pose", "memory"),
     "step": ("cells", "constants", "pose", "memory", "stream", "action"),
 }
+
+_CALLED = ("constants", "slots", "wrong_size", "is_start", "draws", "event_count", "forget")
 
 SHORT, LONG = (1,), (1, 2, 4, 8, 16)
 """The scales of a task without and with a horizon to stretch."""
@@ -103,6 +106,16 @@ class Constants:
     fine: Fraction = Fraction(0)
     own: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        for name in ("pay", "cost", "fine"):
+            if not isinstance(getattr(self, name), Rational):
+                raise ConfigError(f"{name} is a Fraction, got {getattr(self, name)!r}")
+        for name in ("cap", "value"):
+            if not isinstance(getattr(self, name), int):
+                raise ConfigError(f"{name} is a whole number, got {getattr(self, name)!r}")
+        if not isinstance(self.own, tuple) or not all(isinstance(one, int) for one in self.own):
+            raise ConfigError(f"own are whole numbers in a tuple, got {self.own!r}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
@@ -145,6 +158,13 @@ class EventCount:
 def counts_no_events(setting: "Setting") -> EventCount | None:
     """For a task that is not done after a number of events, or says nothing of it."""
     return None
+
+
+def _is_size(size: object) -> bool:
+    """Whether something is rows and columns."""
+    return (
+        isinstance(size, tuple) and len(size) == 2 and all(isinstance(side, int) for side in size)
+    )
 
 
 def forget_nothing(worlds: WorldBatch) -> None:
@@ -222,6 +242,13 @@ class Task:
             raise ConfigError(f"a task's name has letters and digits alone, got {self.name!r}")
         for what, arguments in _COMPILED.items():
             check_compiled(f"task {self.name}", what, getattr(self, what), arguments)
+        for what in _CALLED:
+            if not callable(getattr(self, what)):
+                got = repr(getattr(self, what))
+                raise ConfigError(f"{what} of task {self.name} is a function, got {got}")
+        if not _is_size(self.size):
+            expected = "rows and columns, as (8, 8)"
+            raise ConfigError(f"the size of task {self.name} is {expected}, got {self.size!r}")
         if not self.variants:
             raise ConfigError(f"task {self.name} needs a variant")
         if not callable(self.ceiling) and not isinstance(self.ceiling, int | float):
@@ -321,6 +348,9 @@ class Setting:
     def constants(self) -> NDArray[np.int64]:
         """The setting's numbers as compiled code takes them, `[N]` int64."""
         constants = self.task.constants(self)
+        if not isinstance(constants, Constants):
+            name = self.task.name
+            raise ConfigError(f"constants of task {name} must return Constants, got {constants!r}")
         whole = lcm(
             constants.pay.denominator, constants.cost.denominator, constants.fine.denominator
         )
