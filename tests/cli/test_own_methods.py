@@ -9,6 +9,7 @@ from commands import bring, call, change
 from pomp.core import ConfigError, UntrustedModuleError
 from pomp.learning import LearningMethod
 from pomp.modes import Method
+from pomp.modes.methods import configure
 from pomp.runs import RunFolder
 from pomp.runs.kept import read_run
 from pomp.runs.survey import MACRO_STEPS, RECORDS, read_charts
@@ -94,6 +95,17 @@ def test_a_method_must_stand_at_the_top_of_a_module(here, monkeypatch):
     homeless = Method("homeless", one_plus_many.Settings, one_plus_many.OnePlusMany, False)
     with pytest.raises(ConfigError, match="no name at the top of an imported module"):
         pomp.search("Maze", method=homeless)
+
+
+def test_a_method_with_the_name_of_a_shipped_one_has_settings_of_its_own(here, monkeypatch):
+    monkeypatch.syspath_prepend(here)
+    import one_plus_many
+
+    own = (one_plus_many.Settings, one_plus_many.OnePlusMany, False)
+    one_plus_many.LEAPS = Method("leaps", *own, {"score.starts": 4})
+    for task in ("Maze", "Seesaw"):  # with published settings of LEAPS, and without
+        config = configure(one_plus_many.LEAPS, "paper", task)
+        assert (config.method, config.mode.grid) == ("one_plus_many:LEAPS", False)
 
 
 def test_a_method_that_finds_one_program_takes_no_number_of_modes(capsys, here):

@@ -138,7 +138,7 @@ def configure(
         ConfigError: a value that does not fit.
     """
     chosen = find_method(method)
-    if chosen not in _SHIPPED:
+    if not _is_shipped(chosen):
         check_method(chosen)
     source = method_source(chosen)
     if preset not in get_args(Preset):
@@ -147,7 +147,8 @@ def configure(
         raise ConfigError("a method is chosen by its name, not by changing the field 'method'")
     setting = task if isinstance(task, Setting) else find_task(task).configure()
     for_preset = _for_preset(chosen.proposer, preset, is_certain=_is_certain(setting))
-    settings = {**chosen.changes, **_for_task(chosen.name, setting), **for_preset}
+    for_task = _for_task(chosen.name if _is_shipped(chosen) else None, setting)
+    settings = {**chosen.changes, **for_task, **for_preset}
     if settings.get("mode.modes") == TASK_MODES:
         settings["mode.modes"] = setting.task.modes
     config: SearchConfig = changed(
@@ -179,13 +180,19 @@ def method_source(method: Method) -> str:
     Raises:
         ConfigError: no module that can be imported holds the method.
     """
-    if method in _SHIPPED:
+    if _is_shipped(method):
         return method.name
     home = getattr(method.begin, "__module__", "")
     return require_source(method, "method", method.name, home)
 
 
-def _for_task(method: str, setting: Setting) -> dict[str, Any]:
+def _is_shipped(method: Method) -> bool:
+    """Whether a method comes with the package; one of your own may have the same name."""
+    return any(method is known for known in _SHIPPED)
+
+
+def _for_task(method: str | None, setting: Setting) -> dict[str, Any]:
+    """Return what a shipped method (None: one of your own) changes for a task."""
     settings: dict[str, Any] = {}
     task = setting.task.name
     if _is_certain(setting):
