@@ -179,10 +179,12 @@ def test_a_task_without_a_home_stays_in_memory(here, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_playing_a_task_without_a_machine_says_how_to_act(capsys, here, monkeypatch):
-    monkeypatch.setattr("pomp.cli.play._check_terminal", lambda: None)
-    status, _, errors = call(capsys, "play", "lawn:LAWN")
-    assert status == 2
-    assert "there is no machine for Lawn in the zoo: act yourself with --manual" in errors
+def test_playing_a_task_without_a_machine_says_how_to_act(capsys, here):
+    for given in ((), ("--print",)):
+        status, _, errors = call(capsys, "play", "lawn:LAWN", *given)
+        assert status == 2
+        assert "there is no machine for Lawn in the zoo: act yourself with --manual" in errors
+    status, _, errors = call(capsys, "play", "Maze")
+    assert (status, "also with --manual; without one, --print" in errors) == (2, True)
     status, _, errors = call(capsys, "play", "nowhere")
     assert (status, "--manual" in errors) == (2, False)

@@ -60,8 +60,9 @@ class Play:
         check_seed(self.seed)
         if self.print:
             return self._print()
+        machine = None if self.manual else self._load()
         _check_terminal()
-        player: Player = self._acting() if self.manual else self._watching()
+        player: Player = self._acting() if machine is None else self._watching(machine)
         with open_terminal() as terminal:
             _play(player, terminal)
         print(_summarise(player.moment, player.setting, player.seed))
@@ -71,10 +72,9 @@ class Play:
         """Print the machine, some moments of its episode side by side, and the return."""
         if self.manual:
             raise ConfigError("--print shows what a machine does: it does not go with --manual")
-        from pomp.machine.zoo import load_machine
         from pomp.play.story import Story
 
-        machine = load_machine(self.machine, self.allow)
+        machine = self._load()
         setting = machine.configure(self.scale)
         print(f"{_tell(machine)}\n", flush=True)  # before anything is compiled
         moments = list(Story(machine, setting, seed=self.seed, greedy=self.greedy))
@@ -84,15 +84,19 @@ class Play:
         print(f"\n{_summarise(moments[-1], setting, self.seed)}")
         return 0
 
-    def _watching(self) -> "Watching":
+    def _load(self) -> "ProgramMachine":
+        """Load the machine, or say what can be done with a task that has none."""
         from pomp.machine.zoo import load_machine
-        from pomp.play.story import Watching
 
         try:
-            machine = load_machine(self.machine, self.allow)
+            return load_machine(self.machine, self.allow)
         except (DataFileError, UnknownNameError):
             self._refuse_task()
             raise
+
+    def _watching(self, machine: "ProgramMachine") -> "Watching":
+        from pomp.play.story import Watching
+
         setting = machine.configure(self.scale)
         return Watching(machine, setting, self.seed, self.speed, greedy=self.greedy)
 
@@ -128,7 +132,10 @@ def _check_terminal() -> None:
     if sys.platform == "win32":
         raise ConfigError("pomp play needs a POSIX terminal; on Windows use WSL")
     if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
-        raise ConfigError("pomp play needs a terminal for its input and output; see pomp run")
+        raise ConfigError(
+            "pomp play needs a terminal for its input and output, also with --manual; without one, "
+            "--print shows what a machine does"
+        )
     if os.environ.get("TERM") == "dumb":
         raise ConfigError("this terminal (TERM=dumb) cannot place the cursor, as pomp play must")
 
