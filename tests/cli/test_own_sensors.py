@@ -113,6 +113,16 @@ def test_a_file_does_not_choose_what_is_imported(capsys, here, command):
         pomp.load_machine("machine", allow=["other"])
 
 
+def test_a_module_that_is_not_found_is_named(capsys, here, monkeypatch):
+    parse_machine(TEXT, allow=["sight"]).save(here / "machine")
+    (here / "sight.py").unlink()
+    monkeypatch.delitem(sys.modules, "sight")
+    status, _, errors = call(capsys, "eval", "machine", "--allow", "sight")
+    assert status == 2
+    assert errors.startswith("pomp: cannot load sensor 'sight:AHEAD': ModuleNotFoundError: No mod")
+    assert "it is looked for in the current folder, then among installed packages" in errors
+
+
 _START = "from pomp.karel import Sensor, scalar\nfrom sight import look_ahead as read\n"
 _SENSOR = 'S = Sensor(name="north", holds="it does", fails="it does not", read=read)'
 
@@ -141,6 +151,12 @@ _SENSOR = 'S = Sensor(name="north", holds="it does", fails="it does not", read=r
             f"{_START}@scalar\ndef read(cells, constants, pose):\n    return pose.no\n{_SENSOR}",
             "sensor 'north' cannot be compiled: Unknown attribute 'no'",
         ),
+        (
+            "mine:S",
+            f"{_START}@scalar\ndef read(cells, constants, pose):\n    cells[0] = 1\n"
+            f"    return pose > 3\n{_SENSOR}",
+            "read of sensor 'north' writes to cells or constants; a sensor may only read them",
+        ),
     ],
 )
 def test_what_a_sensor_lacks_is_told_before_any_work(capsys, here, monkeypatch, source, text, says):
@@ -152,6 +168,17 @@ def test_what_a_sensor_lacks_is_told_before_any_work(capsys, here, monkeypatch, 
         assert (status, len(errors.splitlines())) == (2, 1), errors
         assert says in errors
     assert not (here / "run").exists()
+
+
+def test_a_sensor_may_always_say_the_same(here, monkeypatch):
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    code = f"{_START}@scalar\ndef read(cells, constants, pose):\n    return True\n{_SENSOR}\n"
+    (here / "mine.py").write_text(code)
+    own = find_sensors(["mine:S"]).own
+    setting = RANDOM_WORLD.configure(size=(4, 5))
+    worlds = pomp.begin(setting, [pomp.Map.from_text("#####\n#>..#\n#...#\n#####")])
+    episodes = Episodes(setting, [[CLIMB]], worlds, EpisodeConfig(), restarts=False)
+    assert (episodes.sense(own=own) >> 10).tolist() == [1]
 
 
 @pytest.mark.parametrize(

@@ -139,5 +139,6 @@ def test_what_needs_torch_is_refused_in_a_line_before_it_begins(number, refusals
     assert (status, output) == (2, "")
     assert errors.startswith("pomp: ")
     assert LINE in errors
+    assert "usable machine" not in errors
     assert errors.count("\n") == 1
     assert not list(folder.iterdir())

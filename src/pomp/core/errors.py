@@ -50,6 +50,10 @@ class UntrustedModuleError(ConfigError):
         return UntrustedModuleError(self.kind, self.source, self.module, in_run=True)
 
 
+class UnloadableError(ConfigError):
+    """A module of one's own cannot be imported, or has nothing of the name that is looked for."""
+
+
 class ProgramSyntaxError(PompError, ValueError):
     """Text or token ids that are not a program.
 

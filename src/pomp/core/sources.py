@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection
 from typing import Any, TypeVar
 
-from pomp.core.errors import ConfigError, UntrustedModuleError
+from pomp.core.errors import ConfigError, UnloadableError, UntrustedModuleError
 
 _SOURCE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
 _FOUND: dict[int, tuple[object, str]] = {}
@@ -35,7 +35,8 @@ def load_object(
 
     Raises:
         UntrustedModuleError: the module is not allowed.
-        ConfigError: the module cannot be imported, or has no such object.
+        UnloadableError: the module cannot be imported, or has no such name.
+        ConfigError: the name stands for something else.
     """
     match = _SOURCE.fullmatch(source)
     if not match:
@@ -48,9 +49,11 @@ def load_object(
         home = _import_from_here(module)
     except Exception as error:  # whatever a module of somebody else's does when it is run
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise ConfigError(f"cannot load {kind} '{source}': {reason}") from error
+        if isinstance(error, ModuleNotFoundError) and error.name == module:
+            reason += "; it is looked for in the current folder, then among installed packages"
+        raise UnloadableError(f"cannot load {kind} '{source}': {reason}") from error
     if not hasattr(home, name):
-        raise ConfigError(f"cannot load {kind} '{source}': {module} has no '{name}'")
+        raise UnloadableError(f"cannot load {kind} '{source}': {module} has no '{name}'")
     found = getattr(home, name)
     if not isinstance(found, expected):
         raise ConfigError(f"'{source}' is a {type(found).__name__}, not a pomp {expected.__name__}")

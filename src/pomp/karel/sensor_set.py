@@ -35,7 +35,14 @@ MOST_OWN = LAST_OWN + 1 - FIRST_OWN
 """How many sensors of one's own a machine can have."""
 
 _CONFIG: Any = numba.config
-_ARGUMENTS = (types.uint8[::1], types.int64[::1], types.int64)
+_READ_ONLY, _WRITABLE = (
+    (
+        types.Array(types.uint8, 1, "C", readonly=is_read_only),
+        types.Array(types.int64, 1, "C", readonly=is_read_only),
+        types.int64,
+    )
+    for is_read_only in (True, False)
+)
 
 
 @dataclass(frozen=True)
@@ -183,12 +190,17 @@ def _check_reading(sensor: Sensor) -> None:
         return
     read: Any = sensor.read
     try:
-        read.compile(_ARGUMENTS)
+        read.compile(_WRITABLE)
     except NumbaError as error:
         why = reason_of(error)
         raise ConfigError(f"sensor '{sensor.name}' cannot be compiled: {why}") from error
-    returned = read.overloads[_ARGUMENTS].signature.return_type
-    if returned != types.boolean:
+    try:
+        read.compile(_READ_ONLY)
+    except NumbaError as error:
+        what = f"read of sensor '{sensor.name}' writes to cells or constants"
+        raise ConfigError(f"{what}; a sensor may only read them") from error
+    returned = read.overloads[_WRITABLE].signature.return_type
+    if returned != types.boolean and not isinstance(returned, types.BooleanLiteral):
         raise ConfigError(f"read of sensor '{sensor.name}' must return a bool, got {returned}")
 
 

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.configs import from_json, to_json
-from pomp.core.errors import ConfigError, DataFileError, PompError, UntrustedModuleError
+from pomp.core.errors import (
+    ConfigError,
+    DataFileError,
+    MissingExtraError,
+    PompError,
+    UnloadableError,
+    UntrustedModuleError,
+)
 from pomp.core.sources import load_object, require_source
 from pomp.core.storage import read_arrays, through_file, write_arrays, write_text
 from pomp.core.streams import Purpose, draw_units, open_streams
@@ -212,6 +219,8 @@ class ProgramMachine:
         Raises:
             DataFileError: there is none, or it is damaged, from a newer version, or unfit.
             UntrustedModuleError: one of these is in a module that is not allowed.
+            UnloadableError: one of these is not found.
+            MissingExtraError: it has a network, and torch is not installed.
         """
         path = Path(folder)
         path = path.parent if path.name == MACHINE_FILE else path
@@ -232,7 +241,7 @@ class ProgramMachine:
             )
         try:
             return cls._from_json(values, path, allow)
-        except UntrustedModuleError:
+        except (UntrustedModuleError, UnloadableError, MissingExtraError):
             raise
         except (PompError, LookupError, ValueError, TypeError, ArithmeticError) as error:
             raise DataFileError(f"'{path}' holds no usable machine: {error}") from error
