@@ -125,6 +125,30 @@ def test_what_is_finished_counts_at_the_end_whatever_its_turn() -> None:
     assert search.populations[0].number == 1
 
 
+def test_a_script_needs_no_guard_against_its_processes(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        """
+import multiprocessing
+import sys
+from pomp.evolution.config import EvolveConfig
+from pomp.evolution.search import Evolution
+from pomp.tasks.catalog import find_task
+
+config = EvolveConfig(steps=2, chains=2, teams=2)
+search = Evolution(find_task("UpNDown").configure(), 0, config, workers=2)
+assert search.advance(lambda: False)
+assert multiprocessing.active_children()
+assert vars(sys.modules["__main__"])["search"] is search
+print("found")
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "found\n"), done.stderr
+
+
 def test_a_killed_process_is_told() -> None:
     search = Evolution(find_task("UpNDown").configure(), 0, config_of(steps=10**9), workers=2)
 

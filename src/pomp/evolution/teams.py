@@ -18,6 +18,7 @@ from typing import Any
 
 from pomp.core.compiling import thread_count
 from pomp.core.errors import ConfigError, PompError
+from pomp.core.processes import main_hidden
 from pomp.core.streams import Purpose
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.play import play_machines
@@ -72,7 +73,7 @@ class Teams:
         pool.counts[one.number % _SLOTS] = 0
         threads = max(1, thread_count() // self._workers)
         told = _name_of(self._setting), self._seed, self._config, one, threads
-        with _signals_held():  # until the process that may begin here ignores them
+        with _signals_held(), main_hidden():  # until the process that may begin here has begun
             self._begun[one.number] = pool.executor.submit(_work, os.getcwd(), *told)
 
     def wait(self, one: Round, stop: Callable[[], bool]) -> RoundResult | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pomp.core.errors import PompError
+from pomp.core.processes import main_hidden
 from pomp.experiments.cells import Cell
 from pomp.experiments.pieces import Inputs, WorkPiece, run_piece
 from pomp.experiments.queue import CellQueue
@@ -179,7 +180,8 @@ class ProcessPool:
                         break
                     queue.begin(piece)
                     given = piece, queue.inputs(piece), queue.folder(piece), queue.store.path
-                    futures[pool.submit(_compute_here, *given, queue.done(piece))] = piece
+                    with main_hidden():
+                        futures[pool.submit(_compute_here, *given, queue.done(piece))] = piece
                 if not futures:
                     return is_stopped
                 ended, _ = wait(futures, _LOOK_SECONDS, FIRST_COMPLETED)
