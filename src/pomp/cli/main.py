@@ -4,6 +4,8 @@ import errno
 import logging
 import os
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import Annotated
 
 import tyro
@@ -12,6 +14,7 @@ from tyro.conf import FlagCreatePairsOff, subcommand
 from pomp.cli.bench import Bench
 from pomp.cli.bound import BoundCommand
 from pomp.cli.check import Check
+from pomp.cli.completion import improve_completion
 from pomp.cli.conformance import Conformance
 from pomp.cli.embedding import Embedding
 from pomp.cli.evaluate import Eval
@@ -34,6 +37,7 @@ from pomp.core.errors import PompError
 from pomp.version import __version__
 
 _RESULTS = "Results of `pomp reproduce`: ask in SQL, write as a file, compare two stores."
+_COMPLETION = "--tyro-print-completion"
 _EMBEDDING = "The space of programs: make data, train, describe, measure, look into it."
 Command = (
     Annotated[Run, subcommand("run")]
@@ -72,14 +76,10 @@ def main(arguments: list[str] | None = None) -> None:
     logging.basicConfig(format="pomp: %(message)s", stream=sys.stderr)
     logging.getLogger("pomp").setLevel(logging.INFO)
     speak_plainly(Command)
+    if _COMPLETION in given:
+        sys.exit(_print_completion(given))
     try:
-        command = tyro.cli(
-            Command,
-            prog="pomp",
-            description=_DESCRIPTION,
-            args=given,
-            config=(FlagCreatePairsOff,),
-        )
+        command = _parse(given)
         status = command.run()
         sys.stdout.flush()
     except PompError as error:
@@ -98,6 +98,32 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"pomp: cannot write the output: {error.strerror}", file=sys.stderr)
         status = 2
     sys.exit(status)
+
+
+def _parse(arguments: list[str]) -> Command:
+    """Return the command that is asked for, or exit with help or with what is wrong."""
+    return tyro.cli(
+        Command,
+        prog="pomp",
+        description=_DESCRIPTION,
+        args=arguments,
+        config=(FlagCreatePairsOff,),
+    )
+
+
+def _print_completion(arguments: list[str]) -> int:
+    """Print the script that completes commands in a shell; returns the status to exit with."""
+    script, status = StringIO(), 0
+    try:
+        with redirect_stdout(script):
+            _parse(arguments)
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    except ImportError:  # for shells that tyro has no script for
+        print(f"pomp: {_COMPLETION} takes bash or zsh", file=sys.stderr)
+        return 2
+    print(improve_completion(script.getvalue(), Command), end="")
+    return status
 
 
 def _drop_output() -> None:
