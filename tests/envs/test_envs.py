@@ -374,6 +374,17 @@ def test_episodes_begin_with_the_starts_of_evaluations_if_asked():
         env.reset(options={"evaluation_seed": 7, "episode": -1})
 
 
+def test_episodes_begin_with_a_map_if_asked():
+    worlds, _ = pomp.enumerate_starts(pomp.find_task("OneStroke").configure())
+    one = KarelEnv("OneStroke", render_mode="ansi")
+    many = KarelVectorEnv("OneStroke", 2, render_mode="ansi")
+    for env in (one, many):
+        env.reset(options={"start": worlds.map_of(7)})
+    assert [one.render(), *many.render()] == [worlds.to_text(7)] * 3
+    with pytest.raises(ConfigError, match=r"start is a pomp.Map, got 7"):
+        one.reset(options={"start": 7})
+
+
 @pytest.mark.parametrize(("task", "shape"), [("Harvester", (8, 40, 40)), ("Seesaw", (8, 48, 48))])
 def test_pictures_give_every_cell_some_pixels(task, shape):
     env = ImageObservation(KarelEnv(task))

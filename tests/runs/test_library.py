@@ -144,3 +144,20 @@ pomp.evolve("StairClimber", rounds=1, settings={settings}, on_event=lambda event
 assert "torch" not in sys.modules, "torch"
 """.replace("{settings}", repr(EVOLVE))
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pomp.evolve(3), "a task is a name, .* got 3"),
+        (lambda: pomp.evaluate(3), "a machine, or its folder, .* got 3"),
+        (lambda: pomp.evaluate("zoo:Mazes"), "Did you mean"),
+    ],
+)
+def test_what_is_no_task_or_no_machine_is_told_in_a_line(call, message):
+    with pytest.raises(pomp.PompError, match=message):
+        call()
+
+
+def test_a_machine_is_evaluated_by_its_name():
+    assert pomp.evaluate("zoo:OneStroke/text").is_exact

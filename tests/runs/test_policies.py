@@ -58,6 +58,38 @@ def test_a_function_plays_the_starts_of_evaluations():
     assert not found.ended.any()
 
 
+@pytest.mark.parametrize("policy", [turn, Model()], ids=["function", "model"])
+def test_where_starts_can_be_listed_each_is_played_once(policy):
+    found = pomp.evaluate_policy("OneStroke", policy)
+    machine = pomp.evaluate(pomp.load_machine("zoo:OneStroke/text"))
+    assert len(found.returns) == len(machine.returns) == 36
+    assert found.weights.tolist() == machine.weights.tolist()
+    assert "OneStroke: exact return" in str(found)
+    assert "all 36 starts" in str(found)
+
+
+def test_what_draws_plays_drawn_starts():
+    assert len(pomp.evaluate_policy("Harvester", turn).returns) == 1
+    found = pomp.evaluate_policy("Harvester", turn, deterministic=False)
+    assert (len(found.returns), found.is_exact) == (32, False)
+    assert "32 drawn starts" in str(found)
+    setting = pomp.find_task("UpNDown").configure()
+    assert not pomp.evaluate_policy(setting, turn, seed=1, episodes=2).is_exact
+
+
+def test_all_starts_are_those_of_a_machine():
+    text = "DEF run m( move turnLeft m)"
+    found = pomp.evaluate_policy(
+        lambda: ProgramOptionEnv("OneStroke", [text]),
+        lambda observation: int(observation["mode"].sum()),
+    )
+    setting = pomp.find_task("OneStroke").configure()
+    worlds, starts = pomp.enumerate_starts(setting)
+    returns = pomp.rollout(setting, [text], worlds).returns[0]
+    assert found.returns.tolist() == returns.tolist()
+    assert found.weights.tolist() == [float(start.probability) for start in starts]
+
+
 def test_agents_and_models_earn_what_functions_earn():
     alone = pomp.evaluate_policy("Harvester", Agent(), episodes=2)
     model = Model()
@@ -92,7 +124,10 @@ def test_as_text_it_stands_beside_every_published_row():
     rows = published_rows("Harvester")
     assert rows["POMP"] == {"mean": 1.0, "std": 0.0}
     assert all(f"  {name} " in text for name in ("this policy", *rows))
-    assert text.count("(published)") == len(rows) == 6
+    assert text.count("over seeds (published)") == len(rows) == 6
+    assert "±" not in text.split("this policy")[1].splitlines()[0], "one start has no spread"
+    many = str(pomp.evaluate_policy("Maze", turn, episodes=2))
+    assert "0.00 ± 0.00 over starts" in many
     other = pomp.find_task("Harvester").configure(size=(6, 6))
     assert "published" not in str(pomp.evaluate_policy(other, turn, episodes=1))
 
@@ -105,6 +140,11 @@ def test_as_text_it_stands_beside_every_published_row():
         (lambda: pomp.evaluate_policy("Harvester", turn, episodes=0), "at least 1, got 0"),
         (lambda: pomp.evaluate_policy("Harvester", turn, seed=-1), "not negative, got -1"),
         (lambda: pomp.evaluate_policy("Harvester", lambda _: 9, episodes=1), "from 0 to 4"),
+        (lambda: pomp.evaluate_policy("Harvester", lambda _: 1.5), "number of an action, got 1.5"),
+        (lambda: pomp.evaluate_policy("Harvester", lambda _: "move"), "an action, got 'move'"),
+        (lambda: pomp.evaluate_policy("Harvester", lambda _: None), "an action, got None"),
+        (lambda: pomp.evaluate_policy(KarelEnv("Maze"), turn), r"as lambda: KarelEnv\(...\)"),
+        (lambda: pomp.evaluate_policy(3, turn), "a task is a name, .* got 3"),
         (
             lambda: pomp.evaluate_policy(lambda: gym.make("CartPole-v1"), turn),
             "KarelEnv and ProgramOptionEnv, got CartPoleEnv",

@@ -12,11 +12,11 @@ from pomp.core.errors import ConfigError
 from pomp.core.streams import Purpose, open_streams, seed_streams
 from pomp.engine.lanes import StepResults
 from pomp.engine.loading import kernels_of
-from pomp.engine.starts import reset
+from pomp.engine.starts import begin, reset
 from pomp.karel.dynamics import FIRST_SLOT, PAY, SCORE, SUM, UNIT, VALUE, WHOLE, value
 from pomp.karel.observation import observe
 from pomp.karel.render import draw_map
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import Map, WorldBatch
 from pomp.tasks.catalog import find_task
 from pomp.tasks.task import Setting, Task
 
@@ -24,6 +24,9 @@ LEAST_WORLDS = 256  # below which another thread does not pay
 RENDER_MODES = ("ansi", "rgb_array")
 EVALUATION_SEED, EPISODE = "evaluation_seed", "episode"
 """Options of `reset`: begin with the starts of evaluations with this seed, from this one on."""
+
+START = "start"
+"""Option of `reset`: the `Map` that all worlds begin with, instead of starts that are drawn."""
 
 _value: Any = getattr(value, "py_func", value)  # not compiled: it takes arrays, too
 
@@ -90,6 +93,18 @@ def evaluation_streams(options: Mapping[str, Any] | None, count: int) -> NDArray
     return open_streams(Purpose.EVALUATION, int(seed), worlds=int(first) + count)[first:]
 
 
+def start_of(options: Mapping[str, Any] | None) -> Map | None:
+    """Return the start that `options` of `reset` ask for, if they do.
+
+    Raises:
+        ConfigError: it is no map.
+    """
+    start = (options or {}).get(START)
+    if start is not None and not isinstance(start, Map):
+        raise ConfigError(f"{START} is a pomp.Map, got {start!r:.80}")
+    return start
+
+
 def check_render_mode(mode: str | None) -> str | None:
     """Return a render mode that environments have.
 
@@ -152,14 +167,21 @@ class EnvBatch:
         self.worlds: WorldBatch | None = None
         self.is_over = np.zeros(count, np.bool_)
 
-    def begin(self, streams: NDArray[np.uint64], chosen: NDArray[np.bool_] | None = None) -> None:
+    def begin(
+        self,
+        streams: NDArray[np.uint64],
+        chosen: NDArray[np.bool_] | None = None,
+        start: Map | None = None,
+    ) -> None:
         """Start episodes.
 
         Args:
             streams: `[B]` uint64, from which the starts are drawn.
             chosen: `[B]` bool, which of them start anew; None: all.
+            start: with what they start; None: it is drawn.
         """
-        fresh = reset(self.setting, streams)
+        given = [start] * len(streams) if start else None
+        fresh = begin(self.setting, given, streams) if given else reset(self.setting, streams)
         if self.worlds is None or chosen is None:
             self.worlds = fresh
             self.is_over[:] = False

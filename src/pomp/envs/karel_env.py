@@ -17,9 +17,11 @@ from pomp.envs.batch import (
     evaluation_streams,
     render,
     resolve_setting,
+    start_of,
     streams_of,
     world_space,
 )
+from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting, Task
 
 
@@ -52,6 +54,11 @@ class KarelEnv(gym.Env[NDArray[np.uint8], int]):
         limit = self.setting.task.max_steps * self.setting.scale
         self._batch = EnvBatch(self.setting, 1, limit, threads=1)
 
+    @property
+    def worlds(self) -> WorldBatch | None:
+        """The world, a batch of one; None before the first `reset`."""
+        return self._batch.worlds
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.uint8], dict[str, Any]]:
@@ -60,13 +67,13 @@ class KarelEnv(gym.Env[NDArray[np.uint8], int]):
         Args:
             seed: its world is the seed's first; None: the next of the stream that is running.
             options: `{"evaluation_seed": s, "episode": n}` begins with start n of the evaluations
-                of seed s, those that `pomp.evaluate` plays.
+                of seed s, those that `pomp.evaluate` draws; `{"start": map}` with a `pomp.Map`.
 
         Returns:
             The observation, `[C, H, W]` uint8, and the information.
         """
         super().reset(seed=seed)
-        self._batch.begin(self._streams(seed, options))
+        self._batch.begin(self._streams(seed, options), start=start_of(options))
         return self._batch.observe(self._channels)[0], self._info()
 
     def _streams(self, seed: int | None, options: dict[str, Any] | None) -> NDArray[np.uint64]:

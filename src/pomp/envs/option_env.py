@@ -21,6 +21,7 @@ from pomp.engine.units import DEFAULT_CAP
 from pomp.envs.batch import RENDER_MODES, check_actions, world_space
 from pomp.envs.vector_env import KarelVectorEnv
 from pomp.karel.interpreter import Cap
+from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting, Task
 
 MAX_MACRO_STEPS = 1_000
@@ -76,7 +77,8 @@ class ProgramOptionVectorEnv(KarelVectorEnv):
         Args:
             seed: of the worlds; where None, the running stream goes on.
             options: `{"reset_mask": mask}`, `[B]` bool, starts only some of them;
-                `{"evaluation_seed": s, "episode": n}` begins with evaluation starts.
+                `{"evaluation_seed": s, "episode": n}` begins with evaluation starts,
+                `{"start": map}` with a `pomp.Map`.
 
         Returns:
             Observations `[B, ...]` by name, and the information, as in `step`.
@@ -163,6 +165,11 @@ class ProgramOptionEnv(gym.Env[dict[str, NDArray[Any]], int]):
         self.render_mode = self._worlds.render_mode
         self.observation_space = self._worlds.single_observation_space
         self.action_space = self._worlds.single_action_space
+
+    @property
+    def worlds(self) -> WorldBatch | None:
+        """The world, a batch of one; None before the first `reset`."""
+        return self._worlds._batch.worlds
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -19,6 +19,7 @@ from pomp.envs.batch import (
     evaluation_streams,
     render,
     resolve_setting,
+    start_of,
     streams_of,
     world_space,
 )
@@ -73,7 +74,7 @@ class KarelVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
                 sequence; where None, the running stream goes on.
             options: `{"reset_mask": mask}`, `[B]` bool, starts only some of them;
                 `{"evaluation_seed": s, "episode": n}` begins world i with start n + i of the
-                evaluations of seed s.
+                evaluations of seed s; `{"start": map}` begins with a `pomp.Map`.
 
         Returns:
             The observations, `[B, C, H, W]` uint8, and the information, as in `step`.
@@ -83,7 +84,8 @@ class KarelVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
             raise ConfigError(f"reset_mask must have shape ({self.num_envs},)")
         streams = evaluation_streams(options, self.num_envs)
         streams = self._streams(seed) if streams is None else streams
-        self._batch.begin(streams, None if chosen is None else np.asarray(chosen))
+        renewed = None if chosen is None else np.asarray(chosen)
+        self._batch.begin(streams, renewed, start_of(options))
         return self._batch.observe(self._channels), self._batch.info()
 
     def _streams(self, seed: int | Sequence[int | None] | None) -> NDArray[np.uint64]:

@@ -6,6 +6,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ def bootstrap(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, flo
 
 
 def evaluate(
-    machine: ProgramMachine,
+    machine: ProgramMachine | str | Path,
     *,
     episodes: int | None = None,
     seed: int | None = None,
@@ -146,14 +147,25 @@ def evaluate(
     does not draw, and rules, or the likeliest choices, say what comes next.
 
     Args:
-        machine: whose.
+        machine: whose; or what `pomp.load_machine` finds it by, as `zoo:Maze`.
         episodes: how many are drawn; None: the task's `episodes`, as the paper's tables have.
         seed: decides which starts and choices are drawn; None: 0.
         scale: how much longer the task is than it was in training.
         greedy: take the likeliest choice instead of drawing one.
         device: cpu, cuda or auto.
         watch: called at every step.
+
+    Raises:
+        ConfigError: it is no machine, or a number is wrong.
     """
+    if isinstance(machine, str | Path):
+        from pomp.machine.zoo import load_machine  # which evaluates machines itself
+
+        machine = load_machine(machine)
+    if not isinstance(machine, ProgramMachine):
+        raise ConfigError(
+            f"a machine, or its folder, file or name as zoo:Maze, is evaluated; got {machine!r:.80}"
+        )
     setting = machine.configure(scale)
     if episodes is None and seed is None and (exact := begin_exactly(machine, setting, greedy)):
         worlds, weights = exact
@@ -180,7 +192,17 @@ def begin_exactly(
         `MOST_LISTED`, or something else is random.
     """
     is_sure = greedy or isinstance(machine.transition, DecisionList)
-    if not is_sure or setting.task.draws(setting):
+    return list_all(setting) if is_sure else None
+
+
+def list_all(setting: Setting) -> tuple[WorldBatch, NDArray[np.float64]] | None:
+    """Return all starts of a task, if an evaluation plays each of them once.
+
+    Returns:
+        The worlds, and their probabilities `[N]` float64; None if there are more than
+        `MOST_LISTED`, or the task draws at random.
+    """
+    if setting.task.draws(setting):
         return None
     try:
         worlds, starts = enumerate_starts(setting, MOST_LISTED)

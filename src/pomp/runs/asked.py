@@ -35,7 +35,7 @@ def read_settings(tasks: TaskLike | Sequence[TaskLike]) -> list[Setting]:
         UnknownNameError: no such task.
         ConfigError: a task comes twice, none is given, or one does not fit.
     """
-    listed = [tasks] if isinstance(tasks, str | Task | Setting) else list(tasks)
+    listed = list(tasks) if isinstance(tasks, Iterable) and not isinstance(tasks, str) else [tasks]
     check_named(listed)
     chosen = [one if isinstance(one, Setting) else find_task(one).configure() for one in listed]
     names = [setting.task.name for setting in chosen]

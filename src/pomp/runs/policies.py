@@ -8,10 +8,10 @@ import numpy as np
 
 from pomp.core.errors import ConfigError
 from pomp.engine.starts import draw_starts
-from pomp.envs.batch import EPISODE, EVALUATION_SEED
+from pomp.envs.batch import EPISODE, EVALUATION_SEED, START
 from pomp.envs.karel_env import KarelEnv
 from pomp.envs.option_env import ProgramOptionEnv
-from pomp.machine.evaluation import Evaluation
+from pomp.machine.evaluation import Evaluation, list_all
 from pomp.runs.published import published_rows
 from pomp.tasks.catalog import find_task, is_shipped
 from pomp.tasks.task import Setting, Task
@@ -21,6 +21,9 @@ Act = Callable[[list[Any], bool], Sequence[Any]]
 """Turns the observations of worlds, and whether these are their first, into actions."""
 
 _TOLD = ("return", "programs", "actions", "ended")
+_DREW = "drew"
+
+_Information = dict[str, Any]
 
 
 class PolicyEvaluation(Evaluation):
@@ -32,18 +35,22 @@ class PolicyEvaluation(Evaluation):
 
     def __str__(self) -> str:
         """Return a table: what the policy earned, and what the paper's methods did."""
-        task, (low, high) = self.setting.task, self.interval
-        actions, count = float(self.actions.mean()), len(self.returns)
-        episodes = "1 episode" if count == 1 else f"{count} episodes"
-        lines = [
-            f"{task.name}: mean return {self.mean:.4f}, 95 % interval {low:.4f} to {high:.4f}",
-            f"{episodes}: std {self.std:.4f}, {actions:.1f} actions on average",
-        ]
+        task, (low, high), count = self.setting.task, self.interval, len(self.returns)
+        actions = float(np.average(self.actions, weights=self.weights))
+        if self.is_exact:
+            worth = f"exact return {self.mean:.4f}"
+            starts = "its only start" if count == 1 else f"all {count} starts, by their probability"
+        else:
+            worth = f"mean return {self.mean:.4f}, 95 % interval {low:.4f} to {high:.4f}"
+            starts = f"{count} drawn start{'s' if count > 1 else ''}"
+        spread = f"std {self.std:.4f}, " if count > 1 else ""
+        lines = [f"{task.name}: {worth}", f"{starts}: {spread}{actions:.1f} actions on average"]
         rows = published_rows(task.name) if _is_published(self.setting) else {}
         wide = max(map(len, ["this policy", *rows]))
-        lines += [f"  {'this policy':<{wide}}  {self.mean:.2f} ± {self.std:.2f}"] if rows else []
+        own = f" ± {self.std:.2f} over starts" if count > 1 else ""
+        lines += [f"  {'this policy':<{wide}}  {self.mean:.2f}{own}"] if rows else []
         lines += [
-            f"  {name:<{wide}}  {row['mean']:.2f} ± {row['std']:.2f}  (published)"
+            f"  {name:<{wide}}  {row['mean']:.2f} ± {row['std']:.2f} over seeds (published)"
             for name, row in sorted(rows.items(), key=lambda one: -one[1]["mean"])
         ]
         return "\n".join(lines)
@@ -60,10 +67,14 @@ def evaluate_policy(
     policy: Any,
     *,
     episodes: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     deterministic: bool = True,
 ) -> PolicyEvaluation:
     """Play episodes of a policy from the starts that `pomp.evaluate` and `pomp eval` play.
+
+    By the same rule: every start is played once, and the mean is the expected return, if neither
+    `episodes` nor `seed` is given, there are at most `MOST_LISTED` starts, and nothing else is
+    random: the task does not draw, and the policy is `deterministic`. Else starts are drawn.
 
     A function or an agent plays them one after the other. A model with `predict` plays all side by
     side, so it is asked once a step for the actions in all worlds.
@@ -74,14 +85,17 @@ def evaluate_policy(
         policy: a function of an observation that returns an action; an agent with
             `get_action(observation)`; or a model with `predict(observations, state=,
             episode_start=, deterministic=)`, as Stable-Baselines3 has it.
-        episodes: how many; None: the task's `episodes`, as the paper's tables have.
-        seed: decides which starts are drawn.
-        deterministic: what `predict` is told.
+        episodes: how many are drawn; None: the task's `episodes`, as the paper's tables have.
+        seed: decides which starts are drawn; None: 0.
+        deterministic: what `predict` is told; False, too, if a function or an agent draws.
 
     Raises:
         ConfigError: the policy is none of these, the environment is not ours, or a number is wrong.
     """
     act, is_for_many = _actor(policy, deterministic)
+    if isinstance(env, gym.Env):
+        name = type(env.unwrapped).__name__
+        raise ConfigError(f"env is a task or a function that makes one, as lambda: {name}(...)")
     make = env if callable(env) else _maker(env)
     envs = [make()]
     base = envs[0].unwrapped
@@ -90,11 +104,18 @@ def evaluate_policy(
             f"evaluation starts are for KarelEnv and ProgramOptionEnv, got {type(base).__name__}"
         )
     setting = base.setting
-    count = setting.task.episodes if episodes is None else episodes
-    draw_starts(setting, count, seed)  # refuses numbers that are wrong
-    if is_for_many:
-        envs += [make() for _ in range(count - 1)]
-    ends = [end for first in range(0, count, len(envs)) for end in _play(envs, act, seed, first)]
+    is_listed = episodes is None and seed is None and deterministic
+    ends, weights = list[_Information](), None
+    if is_listed and (listed := list_all(setting)):
+        worlds, weights = listed
+        starts = [{START: worlds.map_of(place)} for place in range(len(worlds))]
+        ends = _play_all(make, envs, act, _numbered(starts, 0), is_for_many)
+        if any(end[_DREW] for end in ends):  # though the task does not say so
+            ends, weights = [], None
+    if weights is None:
+        count = setting.task.episodes if episodes is None else episodes
+        draw_starts(setting, count, seed or 0)  # refuses numbers that are wrong
+        ends = _play_all(make, envs, act, _numbered([{}] * count, seed or 0), is_for_many)
     numbers = {name: np.array([end.get(name, 0) for end in ends]) for name in _TOLD}
     return PolicyEvaluation(
         setting,
@@ -102,8 +123,39 @@ def evaluate_policy(
         numbers["programs"].astype(np.int64),
         numbers["actions"].astype(np.int64),
         numbers["ended"].astype(np.bool_),
-        np.empty((count, 0), np.int16),
+        np.empty((len(ends), 0), np.int16),
+        weights,
     )
+
+
+def _numbered(starts: Sequence[_Information], seed: int) -> list[_Information]:
+    """Return options of `reset`, with the random streams of the evaluation of a seed."""
+    return [{EVALUATION_SEED: seed, EPISODE: place, **one} for place, one in enumerate(starts)]
+
+
+def _play_all(
+    make: Callable[[], Environment],
+    envs: list[Environment],
+    act: Act,
+    starts: Sequence[_Information],
+    is_for_many: bool,
+) -> list[_Information]:
+    """Play one episode from each start.
+
+    Args:
+        make: makes an environment.
+        envs: the environments that there are; more are added.
+        act: the policy.
+        starts: options of `reset`.
+        is_for_many: whether the policy plays many worlds side by side.
+
+    Returns:
+        As `_play`.
+    """
+    if is_for_many:
+        envs += [make() for _ in range(len(starts) - len(envs))]
+    parts = [starts[first : first + len(envs)] for first in range(0, len(starts), len(envs))]
+    return [end for part in parts for end in _play(envs[: len(part)], act, part)]
 
 
 def _maker(task: str | Task | Setting) -> Callable[[], Environment]:
@@ -140,7 +192,11 @@ def _predictor(policy: Any, deterministic: bool) -> Act:
             _stack(observations), state=None if is_first else state, episode_start=starts,
             deterministic=deterministic,
         )  # fmt: skip
-        return list(np.asarray(actions).reshape(len(observations), -1)[:, 0])
+        chosen = np.asarray(actions)
+        if len(chosen.reshape(-1)) != len(observations):
+            shape = chosen.shape
+            raise ConfigError(f"predict must return {len(observations)} actions, got shape {shape}")
+        return list(chosen.reshape(-1))
 
     return act
 
@@ -153,31 +209,53 @@ def _stack(observations: list[Any]) -> Any:
     return np.stack(observations)
 
 
-def _play(envs: Sequence[Environment], act: Act, seed: int, first: int) -> list[dict[str, Any]]:
+def _play(
+    envs: Sequence[Environment], act: Act, starts: Sequence[_Information]
+) -> list[_Information]:
     """Play one episode in each environment, side by side.
 
     Args:
         envs: the environments.
         act: the policy.
-        seed: of the starts.
-        first: the number of the start in the first environment.
+        starts: options of `reset`, for each.
 
     Returns:
-        The information at the end of each, with whether it `ended` before its limit.
+        The information at the end of each, with whether it `ended` before its limit, and whether
+        the task `drew` at random.
     """
-    seen, ends = [], list[dict[str, Any]]()
-    for number, env in enumerate(envs, first):
-        observation, info = env.reset(options={EVALUATION_SEED: seed, EPISODE: number})
+    seen, ends, before = [], list[_Information](), list[int]()
+    for env, start in zip(envs, starts, strict=True):
+        observation, info = env.reset(options=start)
         seen.append(observation)
         ends.append(info)
+        before.append(_stream_of(env))
     running, is_first = set(range(len(envs))), True
     while running:
         actions = act(seen, is_first)
         is_first = False
         for place in sorted(running):
-            action = int(np.asarray(actions[place]).item())
+            action = _whole_number(actions[place])
             seen[place], _, ended, cut, info = envs[place].step(action)
-            ends[place] = {**info, "ended": ended}
+            drew = _stream_of(envs[place]) != before[place]
+            ends[place] = {**info, "ended": ended, _DREW: drew}
             if ended or cut:
                 running.discard(place)
     return ends
+
+
+def _whole_number(action: Any) -> int:
+    """Return the action that a policy chose.
+
+    Raises:
+        ConfigError: it is no whole number.
+    """
+    chosen = np.asarray(action)
+    if chosen.size != 1 or not np.issubdtype(chosen.dtype, np.integer):
+        raise ConfigError(f"a policy must return the number of an action, got {action!r:.80}")
+    return int(chosen.item())
+
+
+def _stream_of(env: Environment) -> int:
+    """Return the state of the random stream that an environment's task draws from."""
+    worlds = env.unwrapped.worlds  # type: ignore[attr-defined] # of KarelEnv and ProgramOptionEnv
+    return int(worlds.stream[0])

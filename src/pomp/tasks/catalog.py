@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from pomp.core.errors import UnknownNameError
+from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.core.sources import load_object, require_source
 from pomp.tasks.karel.clean_house import CLEAN_HOUSE
 from pomp.tasks.karel.four_corner import FOUR_CORNER
@@ -46,6 +46,8 @@ def find_task(name: str | Task, allow: Collection[str] | None = None) -> Task:
     """
     if isinstance(name, Task):
         return name
+    if not isinstance(name, str):
+        raise ConfigError(f"a task is a name, as in UpNDown, module:NAME, or a Task, got {name!r}")
     if ":" in name:
         found = load_object(name, "task", Task, allow)
         found.configure()  # what does not fit shows here, before any work begins
