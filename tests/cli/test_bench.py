@@ -99,13 +99,25 @@ def test_a_table_of_other_hardware_needs_force(bench, stored):
     assert bench(*arguments, "--force", "--least", "0.5")[0] == 0
 
 
+@pytest.mark.parametrize("place", ["machine", "rows"])
+def test_a_table_of_another_number_of_threads_needs_force(bench, stored, monkeypatch, place):
+    here = MACHINE | {"threads": "2"}
+    monkeypatch.setattr("pomp.core.hardware.describe_hardware", lambda device: here)
+    other = stored(machine=MACHINE | ({"threads": "4"} if place == "machine" else {}))
+    arguments = ("engine", "--task", "Maze", "--against", other)
+    status, out, err = bench(*arguments)
+    assert (status, out) == (2, "")
+    assert "on Abacus 3 with 4 threads, this is Abacus 3 with 2 threads: such ratios" in err
+    assert bench(*arguments, "--force", "--least", "0.5")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (("env", "--against", "FILE"), "is a table of engine, not of env"),
         (("evolve", "--against", "FILE"), "is a table of engine, not of evolve"),
         (("engine", "--task", "Seesaw", "--against", "FILE"), "no row in common"),
-        (("engine", "--against", "nowhere.json"), "is no table of speeds"),
+        (("engine", "--against", "nowhere.json"), "'nowhere.json' does not exist"),
         (("engine", "--least", "0.9"), "go with --against FILE"),
         (("engine", "--against", "FILE", "--least", "-1"), "--least must be a ratio above 0"),
     ],

@@ -82,6 +82,7 @@ def test_the_curves_of_a_training_are_those_of_the_member_that_validation_prefer
 def test_reports_repeat_what_the_run_said(capsys, evolved, trained):
     for folder, kind in ((evolved, "evolve"), (trained, "train")):
         found = report([folder])
+        method = found.pop("method")
         assert (found.pop("kind"), found.pop("finished"), found.pop("unfinished")) == (
             kind,
             True,
@@ -90,7 +91,8 @@ def test_reports_repeat_what_the_run_said(capsys, evolved, trained):
         assert found == json.loads((folder / "summary.json").read_text())
         status, output, _ = call(capsys, "report", folder)
         [task] = found["tasks"]
-        assert (status, output.splitlines()[0]) == (0, kind)
+        title = {"evolve": "evolve", "train": f"train, method {method}"}[kind]
+        assert (status, output.splitlines()[0]) == (0, f"{title}; published: the paper's POMP")
         assert f"{found['tasks'][task]['mean']:.3f} ±" in output.splitlines()[2]
 
 
@@ -107,6 +109,8 @@ def test_a_run_that_is_not_finished_is_reported_as_far_as_it_is(
     told = "round 1, best validation return" if kind == "evolve" else "stage 3, 256 macro steps"
     assert left["so_far"].startswith(told)
     _, output, _ = call(capsys, "report", cut)
+    mean = found["tasks"][task]["mean"]
+    assert f" {mean:.3f}  " in output.splitlines()[2], "one seed has no standard deviation"
     assert "not finished; go on with --resume" in output.splitlines()
     picture = tmp_path / "picture.svg"
     status, _, errors = call(capsys, "plot", cut, "--out", picture)
@@ -152,10 +156,17 @@ def test_folders_that_are_no_runs_are_refused_in_a_line(capsys, tmp_path, evolve
     assert not list(tmp_path.glob("*.png"))
 
 
-def test_runs_that_do_not_go_together_are_refused(evolved, trained):
+def test_runs_that_do_not_go_together_are_refused(tmp_path, evolved, trained):
     with pytest.raises(ConfigError, match="runs of one kind"):
         report([evolved, trained])
     with pytest.raises(ConfigError, match="Farmer, seed 0, is in two"):
         report([evolved, evolved])
+    other = tmp_path / "other"
+    shutil.copytree(trained, other)
+    config = json.loads((other / "config.json").read_text())
+    seeds = {"seeds": [7, 8]}
+    (other / "config.json").write_text(json.dumps({**config, **seeds, "method": "drl"}))
+    with pytest.raises(ConfigError, match=r"of one method .* got \['drl', 'given'\]"):
+        report([trained, other])
     with pytest.raises(ConfigError, match="only searches are evaluated on --starts"):
         report([evolved], starts=10)

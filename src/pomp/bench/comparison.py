@@ -50,6 +50,8 @@ def read_table(path: str, what: str, machine: dict[str, str], *, force: bool) ->
         DataFileError: there is no such file, or it holds no table.
         ConfigError: the table is of something else, or of other hardware.
     """
+    if not Path(path).exists():
+        raise DataFileError(f"'{path}' does not exist; expected what pomp bench --json printed")
     try:
         table = json.loads(Path(path).read_text())
         processor, rows = table["machine"]["processor"], dict(_rows_of(table))
@@ -60,13 +62,25 @@ def read_table(path: str, what: str, machine: dict[str, str], *, force: bool) ->
     if not rows or _kind_of(table, rows) != what:
         found = _kind_of(table, rows) or "something else"
         raise ConfigError(f"'{path}' is a table of {found}, not of {what}; give one of {what}")
-    if processor != machine["processor"] and not force:
-        here = machine["processor"]
+    here = machine.get("threads")
+    there = _threads_of(table) if here else None
+    if not force and (processor != machine["processor"] or (there and there != here)):
         raise ConfigError(
-            f"'{path}' was measured on {processor}, this is {here}: such ratios say little; "
-            "--force shows them"
+            f"'{path}' was measured on {processor}{_with(there)}, this is {machine['processor']}"
+            f"{_with(here)}: such ratios say little; --force shows them"
         )
     return dict(table)
+
+
+def _threads_of(table: dict[str, Any]) -> str | None:
+    """Return how many threads a table was measured with, if it says so."""
+    known = (row["threads"] for _, row in _rows_of(table) if "threads" in row)
+    found = table["machine"].get("threads", next(known, None))
+    return None if found is None else str(found)
+
+
+def _with(threads: str | None) -> str:
+    return f" with {threads} thread{'' if threads == '1' else 's'}" if threads else ""
 
 
 def compare(now: dict[str, Any], stored: dict[str, Any]) -> list[SpeedRatio]:

@@ -17,7 +17,7 @@ class Report:
     """Say what runs of any kind have found, beside the paper; or report on a store of results."""
 
     folders: Annotated[Positional[tuple[str, ...]], arg(metavar="DIR...")]
-    """The folders of runs of one kind: search (of one method), evolve, train or embedding, finished
+    """The folders of runs of one kind: search or train (of one method), evolve or embedding, finished
     or not. Or one store: what `pomp reproduce` wrote, or a packed file (.jsonl.gz)."""
     starts: int | None = None
     """Evaluation starts of what searches found; without it 32, as in the paper."""
@@ -73,22 +73,30 @@ def _lines(found: dict[str, Any]) -> list[str]:
 def _search_lines(found: dict[str, Any]) -> list[str]:
     head = f"{'task':<14} {'seeds':>5} {'return':>13} {'best of runs':>13} {'published':>13}"
     rows = [
-        f"{task:<14} {len(row['jobs']):>5} {_shown(row):>13} {_shown(row['best_of_runs']):>13} "
+        f"{task:<14} {len(row['jobs']):>5} {_shown(row, len(row['jobs'])):>13} "
+        f"{_shown(row['best_of_runs'], len(row['jobs'])):>13} "
         f"{_shown(row['published']):>13}"
         for task, row in found["tasks"].items()
     ]
     title = f"{found['method'] or found['kind']}, {found['starts']} evaluation starts"
-    return [title, head, *rows] if rows else []
+    return [title + _whose(found), head, *rows] if rows else []
 
 
 def _machine_lines(found: dict[str, Any]) -> list[str]:
     head = f"{'task':<14} {'seeds':>5} {'return':>13} {'ceiling':>8} {'published':>13}"
     rows = [
-        f"{task:<14} {row['seeds']:>5} {_shown(row):>13} {_ceiling(row):>8} "
+        f"{task:<14} {row['seeds']:>5} {_shown(row, row['seeds']):>13} {_ceiling(row):>8} "
         f"{_shown(row['published']):>13}"
         for task, row in found["tasks"].items()
     ]
-    return [found["kind"], head, *rows] if rows else []
+    title = f"{found['kind']}, method {found['method']}" if found["kind"] == "train" else "evolve"
+    return [title + _whose(found), head, *rows] if rows else []
+
+
+def _whose(found: dict[str, Any]) -> str:
+    """Say whose numbers the published ones are."""
+    published = [row["published"] for row in found["tasks"].values() if row["published"]]
+    return f"; published: the paper's {published[0]['method']}" if published else ""
 
 
 def _embedding_lines(found: dict[str, Any]) -> list[str]:
@@ -101,8 +109,12 @@ def _embedding_lines(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _shown(numbers: dict[str, float] | None) -> str:
-    return f"{numbers['mean']:.3f} ± {numbers['std']:.2f}" if numbers else "-"
+def _shown(numbers: dict[str, float] | None, seeds: int = 0) -> str:
+    """Return a mean with its standard deviation over seeds; one seed has none."""
+    if numbers is None:
+        return "-"
+    spread = "" if seeds == 1 else f" ± {numbers['std']:.2f}"
+    return f"{numbers['mean']:.3f}{spread}"
 
 
 def _ceiling(row: dict[str, Any]) -> str:

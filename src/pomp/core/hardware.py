@@ -8,17 +8,18 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from pomp.core.compiling import cache_folder
+from pomp.core.compiling import cache_folder, thread_count
 from pomp.core.cuda import load_cuda
 from pomp.core.errors import CudaError
 from pomp.version import __version__
 
 
 def describe_hardware(device: str = "cpu") -> dict[str, str]:
-    """Return the date, the processor or GPU, and the versions that matter for speed."""
+    """Return the date, the processor (and threads) or GPU, and versions that matter for speed."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "processor": name_processor(device),
+        **({"threads": str(thread_count())} if device == "cpu" else {}),
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "numba": version("numba"),

@@ -29,12 +29,12 @@ def report(
 
     Returns:
         `kind`, `finished`, `unfinished` (a task, a seed and how far it is, for each that is not
-        finished), and what was found: by `tasks`, or the epochs of an embedding.
+        finished), and what was found: by `tasks` with the `method`, or the epochs of an embedding.
 
     Raises:
         DataFileError: a folder holds no run, or one whose files are damaged.
         UntrustedModuleError: a task is in a module that is not allowed.
-        ConfigError: the runs are of different kinds, or have a task with a seed in common.
+        ConfigError: the runs are of different kinds or methods, or share a task with a seed.
     """
     runs = [read_run(folder) for folder in folders]
     kind = _check_alike(runs)
@@ -49,7 +49,8 @@ def report(
             found = report_searches(runs, starts or EVALUATION_STARTS, allow)
         else:
             learned = [one for run in runs for one in _learned_by(run, allow)]
-            found = sum_up(learned, _method_of(runs))
+            method = _method_of(runs)
+            found = {"method": method, **sum_up(learned, method)}
         left = [told for run in runs for told in _unfinished(run)]
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         if isinstance(error, PompError):
@@ -61,9 +62,15 @@ def report(
 
 
 def _method_of(runs: Sequence[KeptRun]) -> str:
-    """Return the method of trainings or evolutions; nothing if they have several."""
-    methods = {str(run.config.get("method", TEXT)) for run in runs}
-    return methods.pop() if len(methods) == 1 else ""
+    """Return the method of trainings or evolutions.
+
+    Raises:
+        ConfigError: they have several.
+    """
+    methods = sorted({str(run.config.get("method", TEXT)) for run in runs})
+    if len(methods) > 1:
+        raise ConfigError(f"trainings of one method are reported at a time, got {methods}")
+    return methods[0]
 
 
 def _check_alike(runs: Sequence[KeptRun]) -> str:
