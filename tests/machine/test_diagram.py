@@ -14,7 +14,7 @@ import pomp
 from pomp.dsl.sampling import sample_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.machine.diagram import HEADLINE, Box, lay_out
-from pomp.machine.drawing import draw_machine
+from pomp.machine.drawing import draw_machine, fit_to_page
 from pomp.machine.evaluation import Evaluation
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.sensors import SENSOR_NAMES
@@ -191,7 +191,7 @@ def test_every_text_has_its_width_prescribed_and_its_words_escaped():
 
 def test_notebooks_show_machines_and_evaluations():
     machine = machine_of_two()
-    assert machine._repr_svg_() == draw_machine(machine)
+    assert machine._repr_svg_() == fit_to_page(draw_machine(machine))
     one = evaluation_of([[0, 2]])._repr_html_()
     assert "mean return 0.5000, 95 % interval 0.5000 to 0.5000" in one
     assert one.count("<rect") == 1
@@ -200,6 +200,14 @@ def test_notebooks_show_machines_and_evaluations():
     assert spread.count("<rect") == 3
     exact = Evaluation(**{**vars(found), "weights": np.array([0.5, 0.25, 0.25])})._repr_html_()
     assert "exact return 0.500000" in exact
+
+
+def test_only_a_notebook_is_told_to_fit_the_picture_to_its_page():
+    machine = pomp.load_machine("zoo:Maze/text")
+    root = draw_machine(machine).splitlines()[0]
+    assert all(f' {name}="' in root for name in ("width", "height", "viewBox"))
+    assert "style" not in root
+    assert 'style="max-width:100%;height:auto"' in machine._repr_svg_().splitlines()[0]
 
 
 def test_a_picture_of_rules_imports_nothing_heavy():

@@ -62,11 +62,14 @@ def draw_machine(machine: ProgramMachine, found: Evaluation | None = None) -> st
     return _frame(diagram, f"A machine for {machine.task.name}", "\n".join(parts))
 
 
+def fit_to_page(picture: str) -> str:
+    """Return a picture that is not wider than a notebook; programs that draw files choke on it."""
+    return picture.replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
+
+
 def _headlines(machine: ProgramMachine, found: Evaluation | None) -> list[str]:
     """Return what stands above the picture: the task, what it earns, and what chooses."""
-    chooses = f"rules, {machine.sensors}" if machine.sensors else machine.transition.kind
-    modes = "1 mode" if len(machine.modes) == 1 else f"{len(machine.modes)} modes"
-    first = f"{machine.task.name}: {modes}, transitions by {chooses}"
+    first = machine.headline
     if found is not None:
         ceiling, count = found.setting.ceiling, len(found.returns)
         of_ceiling = "" if ceiling is None else f" of {ceiling:g}"
@@ -85,7 +88,7 @@ def _frame(diagram: Diagram, title: str, content: str) -> str:
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" role="img" style="max-width:100%;height:auto" '
+        f'height="{height}" role="img" '
         'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="12">\n'
         f"<title>{escape(title)}</title>\n"
         f"<style>@media (prefers-color-scheme:dark){{{dark}}}</style>\n"

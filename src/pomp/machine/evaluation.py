@@ -81,6 +81,12 @@ class Evaluation:
             return self.mean, self.mean
         return bootstrap(self.returns)
 
+    def __repr__(self) -> str:
+        """Say in a line what was earned, and on how many starts."""
+        kind, count = "exact" if self.is_exact else "mean", len(self.returns)
+        name = self.setting.task.name
+        return f"{type(self).__name__}({name}: {kind} return {self.mean:.4f}, starts {count})"
+
     def _repr_html_(self) -> str:
         """What a notebook shows: mean, interval, and how the returns are spread."""
         from pomp.machine.notebook import show_evaluation

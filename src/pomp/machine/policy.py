@@ -133,11 +133,22 @@ class ProgramMachine:
         """What its rules ask for, `perceptions only` or `with ...`; None: it has no rules."""
         return self.transition.sensors if isinstance(self.transition, DecisionList) else None
 
+    @property
+    def headline(self) -> str:
+        """Its task, how many modes it has and what chooses among them."""
+        chooses = f"rules, {self.sensors}" if self.sensors else self.transition.kind
+        modes = "1 mode" if len(self.modes) == 1 else f"{len(self.modes)} modes"
+        return f"{self.task.name}: {modes}, transitions by {chooses}"
+
     def _repr_svg_(self) -> str:
         """What a notebook shows: modes, programs and rules as a picture."""
-        from pomp.machine.drawing import draw_machine
+        from pomp.machine.drawing import draw_machine, fit_to_page
 
-        return draw_machine(self)
+        return fit_to_page(draw_machine(self))
+
+    def __repr__(self) -> str:
+        """Say in a line what it is."""
+        return f"ProgramMachine({self.headline})"
 
     def configure(self, scale: int = 1) -> Setting:
         """The task's setting."""

@@ -15,7 +15,7 @@ from pomp.core.errors import ConfigError
 from pomp.engine.starts import draw_starts, enumerate_starts
 from pomp.karel.render import save_animation
 from pomp.karel.world import WorldBatch
-from pomp.machine.drawing import draw_machine
+from pomp.machine.drawing import draw_machine, fit_to_page
 from pomp.machine.evaluation import Evaluation
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import SUFFIX, print_machine
@@ -49,6 +49,10 @@ class LearnedMachine:
     folder: RunFolder
     allow: tuple[str, ...] = ()
     _kept: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        """Say in a line what it is worth."""
+        return f"LearnedMachine({self.setting.task.name}, seed {self.seed}: {self.mean:.4f})"
 
     @property
     def mean(self) -> float:
@@ -112,6 +116,11 @@ class LearningResult:
     path: Path | None
     method: str
 
+    def __repr__(self) -> str:
+        """Say in a line what was found."""
+        state = "finished" if self.is_finished else "stopped"
+        return f"LearningResult({state}, {self.method}: {list(self.learned)})"
+
     @property
     def best(self) -> LearnedMachine:
         """The best machine by validation, which its evaluation had no part in.
@@ -139,7 +148,7 @@ class LearningResult:
             return "<div>stopped before a machine was found</div>"
         best = self.best
         worth = f"{best.setting.task.name}, seed {best.seed}: mean return {best.mean:.3f}"
-        return f"<div>{escape(worth)}<br>{best.picture}</div>"
+        return f"<div>{escape(worth)}<br>{fit_to_page(best.picture)}</div>"
 
 
 def write_learned(

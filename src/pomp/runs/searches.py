@@ -68,6 +68,11 @@ class SearchResult:
     total: int
     path: Path | None
 
+    def __repr__(self) -> str:
+        """Say in a line how far it is."""
+        state = "finished" if self.is_finished else "stopped"
+        return f"SearchResult({state}, {self.done} of {self.total} runs have ended)"
+
     @property
     def modes(self) -> tuple[str, ...]:
         """The programs of the first task and seed."""

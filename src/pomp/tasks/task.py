@@ -257,6 +257,10 @@ class Task:
                 f"the ceiling of task {self.name} is {expected}, got {self.ceiling!r}"
             )
 
+    def __repr__(self) -> str:
+        """Say in a line which task it is."""
+        return f"Task({self.name} of {self.suite})"
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the task in its default setting."""
         return self.configure()._repr_html_()
@@ -306,6 +310,13 @@ class Setting:
     height: int
     width: int
     scale: int
+
+    def __repr__(self) -> str:
+        """Say in a line which task it is, and how it is set."""
+        chosen = "".join(f", {name}={value}" for name, value in self.option_texts.items())
+        scale = f", x{self.scale}" if self.scale > 1 else ""
+        size = f"{self.height}x{self.width}"
+        return f"Setting({self.task.name}, {self.variant}{chosen}, {size}{scale})"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: numbers, variants and a start."""
