@@ -25,9 +25,15 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install  ## show a machine, then learn one for Up-N-Down (minutes); again: go on, or show it
 	@echo "A machine that comes with pomp, and one of its episodes (not compiled: at once):"
 	@NUMBA_DISABLE_JIT=1 PYTHONWARNINGS=ignore $(BIN)/pomp play UpNDown/text --print
-	@echo "Now pomp searches one of its own, in 20 rounds; the files will be in demo/UpNDown:"
 	@mkdir -p demo
-	$(BIN)/pomp train UpNDown --out demo/UpNDown $$(test -d demo/UpNDown && echo --resume)
+	@if test -d demo/UpNDown; then \
+	  echo "The search in demo/UpNDown, gone on with if it was stopped:"; \
+	  set -- --out demo/UpNDown --resume; \
+	else \
+	  echo "Now pomp searches one of its own, in 20 rounds; the files will be in demo/UpNDown:"; \
+	  set -- UpNDown --out demo/UpNDown; \
+	fi; \
+	echo "$(BIN)/pomp train $$*"; $(BIN)/pomp train "$$@"
 
 test: install  ## run the test suite (minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal

@@ -53,6 +53,7 @@ def test_run_prints_the_return():
     result = pomp("run", "Harvester", SWEEP)
     assert result.returncode == 0
     assert b"mean return 1.000000" in result.stdout
+    assert b"the program came to its end in 32" in result.stdout
 
 
 def test_run_prints_one_json_document():

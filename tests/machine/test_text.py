@@ -380,6 +380,8 @@ def test_warnings_go_to_standard_error_and_nowhere_else(tmp_path):
     assert b"some.machine:6:6: warning: no rule leads from the start to mode 'b'" in result.stderr
     assert b"no rule" not in result.stdout
     assert b"2 of them never chose to end and were stopped at the limit" in result.stdout
+    one = subprocess.run([*command[:-1], "1"], capture_output=True, timeout=PATIENCE, check=True)
+    assert b"1 of them never chose to end and was stopped at the limit" in one.stdout
 
 
 @pytest.mark.parametrize(

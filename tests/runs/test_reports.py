@@ -54,6 +54,7 @@ def cut_short(folder, to, *, task):
 
 def test_the_curve_of_an_evolution_is_its_best_machine_over_machines_tried(evolved):
     [chart] = read_charts(read_run(evolved))
+    assert chart.what == "best score so far (validation, penalties included)"
     assert [curve.seeds for curve in chart.curves] == [(0,), (1,)]
     for curve in chart.curves:
         records = lines_of(evolved / "Farmer" / f"seed{curve.seeds[0]}" / "metrics.jsonl")
@@ -106,7 +107,7 @@ def test_a_run_that_is_not_finished_is_reported_as_far_as_it_is(
     assert not found["finished"]
     assert found["tasks"][task]["seeds"] == 1
     [left] = found["unfinished"]
-    told = "round 1, best validation return" if kind == "evolve" else "stage 3, 256 macro steps"
+    told = "round 1, best score" if kind == "evolve" else "stage 3, 256 macro steps"
     assert left["so_far"].startswith(told)
     _, output, _ = call(capsys, "report", cut)
     mean = found["tasks"][task]["mean"]
@@ -129,7 +130,7 @@ def test_a_training_that_is_still_searching_shows_its_search(tmp_path, evolved):
     cut_short(evolved, run / "search", task="Farmer")
     told = [one["so_far"] for one in report([run])["unfinished"]]
     assert told[0] == "stage 2 is finished"
-    assert told[1].startswith("stage 2, round 1, best validation return")
+    assert told[1].startswith("stage 2, round 1, best score")
     assert [chart.over for chart in read_charts(read_run(run))] == ["machines tried"]
 
 

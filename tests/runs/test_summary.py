@@ -54,6 +54,8 @@ def test_a_method_that_the_paper_has_not_stands_beside_nothing(capsys):
     assert row["published"] is None
     print_table({"Farmer": row | {"ceiling": None}})
     assert capsys.readouterr().out == "return=1.000\n"
+    print_table({"Farmer": row | {"ceiling": None, "mean": -1e-9}})
+    assert capsys.readouterr().out == "return=0.000\n"
 
 
 @pytest.mark.parametrize(

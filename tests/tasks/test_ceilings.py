@@ -81,3 +81,4 @@ def test_a_share_is_told_where_the_ceiling_is_known():
         "102.4% of the ceiling 0.92, a known strategy's mean and no bound"
     )
     assert in_brackets(tell_share(0.5, None)) == ""
+    assert tell_share(-1e-9, 1.0, digits=0) == "0% of the ceiling 1"

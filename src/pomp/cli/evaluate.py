@@ -121,7 +121,7 @@ def _text(task: str, scale: int, told: dict[str, Any]) -> str:
     share = in_brackets(tell_share(told["mean"], told["ceiling"]))
     stopped = told["endings"]["at the limit"]
     lines = [
-        f"{task}{times}: {kind} {told['mean']:.6f}{share}",
+        f"{task}{times}: {kind} {told['mean']:z.6f}{share}",
         f"{count_episodes(told)}: std {told['std']:.4f}{interval}; "
         f"{told['programs']:.1f} programs and {told['actions']:.1f} actions on average",
     ]
@@ -130,7 +130,8 @@ def _text(task: str, scale: int, told: dict[str, Any]) -> str:
     if "grid" in told:
         lines.append(f"grid {told['grid']}")
     if stopped:
+        were = "was" if stopped == 1 else "were"
         lines.append(
-            f"{stopped} of them never chose to end and were stopped at the limit of programs"
+            f"{stopped} of them never chose to end and {were} stopped at the limit of programs"
         )
     return "\n".join(lines)

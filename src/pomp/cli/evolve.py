@@ -120,7 +120,7 @@ def print_table(tasks: dict[str, Any]) -> None:
         told = (tell_share(row["mean"], row["ceiling"], digits=0), _tell_published(row))
         if beside := "; ".join(part for part in told if part):
             print(f"{task}: {beside}")
-        print(f"return={row['mean']:.3f}{spread}")
+        print(f"return={row['mean']:z.3f}{spread}")
 
 
 def _tell_published(row: dict[str, Any]) -> str:
@@ -132,10 +132,10 @@ def _tell_published(row: dict[str, Any]) -> str:
 def _line_of(result: dict[str, Any]) -> str:
     from pomp.runs.evolutions import DEPENDENT
 
-    budgets = ", ".join(f"{mean:.4f} with {calls}" for calls, mean in result["budgets"].items())
+    budgets = ", ".join(f"{mean:z.4f} with {calls}" for calls, mean in result["budgets"].items())
     warning = f"; {DEPENDENT}" if result[DEPENDENT] else ""
     ceiling = "" if result["ceiling"] is None else f" of {result['ceiling']:g}"
     return (
-        f"return {result['mean']:.4f}{ceiling}, {result['sensors']} "
+        f"return {result['mean']:z.4f}{ceiling}, {result['sensors']} "
         f"({budgets} calls{warning}); {result['search']['machines']:,} machines tried"
     )

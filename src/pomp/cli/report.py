@@ -114,7 +114,7 @@ def _shown(numbers: dict[str, float] | None, seeds: int = 0) -> str:
     if numbers is None:
         return "-"
     spread = "" if seeds == 1 else f" ± {numbers['std']:.2f}"
-    return f"{numbers['mean']:.3f}{spread}"
+    return f"{numbers['mean']:z.3f}{spread}"
 
 
 def _ceiling(row: dict[str, Any]) -> str:

@@ -238,12 +238,12 @@ def _print_summary(setting: "Setting", limits: "Cap", summary: dict[str, Any]) -
     print(f"{setting.task.name}{scale} ({setting.variant}{chosen}, {size}, {limits})")
     kind = "exact return" if summary["exact"] else "mean return"
     share = tell_share(summary["mean"], summary["ceiling"], digits=0)
-    print(f"{kind} {summary['mean']:.6f}{in_brackets(share)}")
+    print(f"{kind} {summary['mean']:z.6f}{in_brackets(share)}")
     print(
         f"{len(returns)} start{'s' if len(returns) > 1 else ''}: "
-        f"returns {min(returns):.6f} to {max(returns):.6f}, "
+        f"returns {min(returns):z.6f} to {max(returns):z.6f}, "
         f"{sum(actions) / len(actions):.1f} actions on average, "
-        f"{sum(summary['completed'])} completed"
+        f"the program came to its end in {sum(summary['completed'])}"
     )
 
 

@@ -17,7 +17,7 @@ def tell_share(value: float, ceiling: float | None, digits: int = 1) -> str:
     if ceiling is None:
         return ""
     above = ", a known strategy's mean and no bound" if value > ceiling + 1e-9 else ""
-    return f"{value / ceiling:.{digits}%} of the ceiling {ceiling:g}{above}"
+    return f"{value / ceiling:z.{digits}%} of the ceiling {ceiling:g}{above}"
 
 
 def in_brackets(*parts: str) -> str:

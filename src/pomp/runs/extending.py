@@ -50,7 +50,9 @@ def extend(
     differing.pop(EXTENDED, None)
     may_grow = growth.names if growth else {}
     if others := [
-        f"{name} ({how})" for name, (how, *_) in differing.items() if name not in may_grow
+        f"{_as_asked(name)} ({how})"
+        for name, (how, *_) in differing.items()
+        if name not in may_grow
     ]:
         raise ConfigError(
             f"'{folder}' was begun otherwise: {'; '.join(others)}. Resume it with the same "
@@ -59,8 +61,8 @@ def extend(
     for name, (how, left, right) in differing.items():
         if not left < right:
             raise ConfigError(
-                f"'{folder}' cannot be extended backwards: {name} ({how}). Give a larger "
-                "number, or none to go on as it was begun"
+                f"'{folder}' cannot be extended backwards: {_as_asked(name)} ({how}). Give a "
+                "larger number, or none to go on as it was begun"
             )
     if growth and differing:
         growth.reopen(differing.keys())
@@ -68,6 +70,18 @@ def extend(
         now[EXTENDED] |= {
             name: [*now[EXTENDED].get(name, ()), differing[name][1]] for name in noted
         }
+
+
+_PARTS = {"evolution.evolve.": "search.", "evolution.": "search.", "evolve.": "", "learning.": ""}
+"""How parts of a config begin, and the names of their settings where a run is asked for."""
+
+
+def _as_asked(name: str) -> str:
+    """Return what a field of a config is called where a run is asked for, as `search.rounds`."""
+    for part, asked in _PARTS.items():
+        if name.startswith(part):
+            return asked + name.removeprefix(part)
+    return name
 
 
 _Differences = dict[str, tuple[str, Any, Any]]

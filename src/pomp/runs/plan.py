@@ -231,7 +231,9 @@ def make_plan(
         evolution = evolve_again(whole, {OWN_SENSORS: own_sensors, **of_search})
         return replace(plan, evolution=evolution, has_network=name != TEXT)
     if own_sensors:
-        raise ConfigError(f"{name} finds no rules that could ask for sensors (try {TEXT})")
+        raise ConfigError(
+            f"{name} finds no rules that could ask for sensors; the method {TEXT} does"
+        )
     searches = tuple(configure(name, preset, one, of_search) for one in settings)
     return replace(plan, searches=searches)
 
@@ -266,7 +268,8 @@ def _check_searcher(name: str | Method) -> None:
     method = find_method(name)
     if not method.finds_several:
         raise ConfigError(
-            f"a machine needs several modes; {method.name} finds one (try {SEVERAL[0]})"
+            f"a machine needs several modes; {method.name} finds one. The method {SEVERAL[0]} "
+            "finds several"
         )
 
 

@@ -13,7 +13,7 @@ from pomp.learning.methods import LearningMethod, OwnLearning
 from pomp.modes.methods import method_source
 from pomp.modes.proposers import Method
 from pomp.runs.asked import OWN_SENSORS, with_sources
-from pomp.runs.plan import TrainPlan, evolve_again, find_own, sort_changes, with_given
+from pomp.runs.plan import GIVEN, TrainPlan, evolve_again, find_own, sort_changes, with_given
 from pomp.tasks.task import Setting
 
 
@@ -48,13 +48,12 @@ def plan_again(
     searcher, learns = find_own(method)
     if isinstance(searcher, str) and searcher in BASELINES:
         baseline, searcher = BASELINES[searcher], None
+        _check_method(before, baseline.name, before.method)
         modes, own = baseline.modes, {**baseline.changes, **own}
     if learns is not None and learns.modes:
         modes = learns.modes
     source = method_source(searcher) if isinstance(searcher, Method) else searcher
-    if source not in (None, before.searcher):
-        had = before.searcher or "given modes"
-        raise ConfigError(f"the training was begun with {had}, not with the method {source}")
+    _check_method(before, source, before.searcher)
     by_own = _learn_again(before.own, learns, own)
     own = {} if by_own else own
     learning: LearningConfig = changed(before.learning, own)
@@ -73,6 +72,19 @@ def plan_again(
         sensed = of_search.pop(OWN_SENSORS, plan.own_sensors)
         return with_given(replace(plan, own_sensors=sensed), modes, allow)
     return _search_again(plan, of_search) if of_search else plan
+
+
+def _check_method(before: TrainPlan, asked: str | None, had: str | None) -> None:
+    """Refuse another method than the one that a training was begun with.
+
+    Args:
+        before: the plan that it was begun with.
+        asked: the method of now; None: none is named.
+        had: the one before; None: modes were given.
+    """
+    if asked not in (None, had):
+        begun = "given modes" if before.method == GIVEN else f"the method {before.method}"
+        raise ConfigError(f"the training was begun with {begun}, not with the method {asked}")
 
 
 def _learn_again(

@@ -38,17 +38,17 @@ class PolicyEvaluation(Evaluation):
         task, (low, high), count = self.setting.task, self.interval, len(self.returns)
         actions = float(np.average(self.actions, weights=self.weights))
         if self.is_exact:
-            worth = f"exact return {self.mean:.4f}"
+            worth = f"exact return {self.mean:z.4f}"
             starts = "its only start" if count == 1 else f"all {count} starts, by their probability"
         else:
-            worth = f"mean return {self.mean:.4f}, 95 % interval {low:.4f} to {high:.4f}"
+            worth = f"mean return {self.mean:z.4f}, 95 % interval {low:.4f} to {high:.4f}"
             starts = f"{count} drawn start{'s' if count > 1 else ''}"
         spread = f"std {self.std:.4f}, " if count > 1 else ""
         lines = [f"{task.name}: {worth}", f"{starts}: {spread}{actions:.1f} actions on average"]
         rows = published_rows(task.name) if _is_published(self.setting) else {}
         wide = max(map(len, ["this policy", *rows]))
         own = f" ± {self.std:.2f} over starts" if count > 1 else ""
-        lines += [f"  {'this policy':<{wide}}  {self.mean:.2f}{own}"] if rows else []
+        lines += [f"  {'this policy':<{wide}}  {self.mean:z.2f}{own}"] if rows else []
         lines += [
             f"  {name:<{wide}}  {row['mean']:.2f} ± {row['std']:.2f} over seeds (published)"
             for name, row in sorted(rows.items(), key=lambda one: -one[1]["mean"])

@@ -132,7 +132,7 @@ def _so_far(run: KeptRun, task: str, seed: int) -> str:
         rounds = read_metrics(place, "round", "score")
         if not rounds:
             return "no round has ended"
-        return f"round {rounds[-1]['round']}, best validation return {rounds[-1]['score']:.3f}"
+        return f"round {rounds[-1]['round']}, best score {rounds[-1]['score']:.3f}"
     records = read_metrics(place)
     if records and "best" in records[-1]:
         best = max(record["best"] or 0.0 for record in records)

@@ -94,7 +94,7 @@ def _charts_of(run: KeptRun) -> Iterator[Chart]:
         yield _chart(what, over, curves, is_log=True)
     elif run.kind == "evolve":
         curves = [_rounds(run, *place) for place in run.places]
-        yield _chart("best validation return so far", "machines tried", curves)
+        yield _chart("best score so far (validation, penalties included)", "machines tried", curves)
     elif run.kind == "train":
         if search := read_search(run):
             yield from _charts_of(search)
@@ -190,7 +190,11 @@ def _best_so_far(run: KeptRun, task: str, seed: int) -> Curve:
 
 
 def _rounds(run: KeptRun, task: str, seed: int) -> Curve:
-    """How the best validation return of an evolution grew with the machines it tried."""
+    """How the best score of an evolution grew with the machines it tried.
+
+    A machine's score is its return on validation starts less the penalties of the search, before
+    it is simplified: see `pomp.evolution.config`.
+    """
     records = read_metrics(run.place(task, seed), "evaluated", "score")
     at = [int(record["evaluated"]) for record in records]
     return Curve(task, (seed,), at, [float(record["score"]) for record in records])
