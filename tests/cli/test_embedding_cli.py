@@ -161,3 +161,21 @@ def test_the_weights_folder_can_be_named(capsys, tmp_path):
     status, output, _ = call(capsys, "embedding", "info", str(tmp_path))
     assert status == 0
     assert "35,000 of" in output
+
+
+def test_what_is_not_given_beside_resume_is_as_it_was(capsys, tmp_path):
+    out = tmp_path / "run"
+    sizes = ("--dataset.train", "40", "--dataset.validation", "8", "--dataset.test", "8")
+    train = ("embedding", "train", "--out", str(out))
+    small = ("--training.batch", "20", "--training.reinforce.batch", "20")
+    assert call(capsys, *train, "paper", *sizes, *small, "--training.epochs", "1")[0] == 0
+    status, output, errors = call(capsys, *train, "--resume", "paper")
+    assert (status, "was finished before" in output) == (0, True), errors
+    status, output, errors = call(capsys, *train, "--resume", "paper", "--training.epochs=2")
+    assert (status, ": finished" in output) == (0, True), errors
+    config = json.loads((out / "config.json").read_text())
+    assert (config["dataset"]["train"], config["training"]["epochs"]) == (40, 2)
+    _, _, errors = call(capsys, *train, "--resume", "paper", "--dataset.train", "35000")
+    assert "begun otherwise: dataset.train (40 before, 35000 now)" in errors
+    _, _, errors = call(capsys, *train, "--resume", "best")
+    assert "was begun with another recipe" in errors

@@ -62,6 +62,13 @@ def test_texts_wait_to_be_wrapped_but_entries_of_a_list_stay_apart():
     assert len(_field_texts("pomp.cli.bench")["Bench"]["what"].splitlines()) == 6
 
 
+def test_every_recipe_of_an_embedding_is_described(capsys):
+    shown = show(capsys, "embedding", "train")
+    assert "(default: as-begun)" in shown
+    assert "arguments" not in shown
+    assert "recipe that the folder was begun with" in " ".join(shown.replace("│", " ").split())
+
+
 def complete(script, *words):
     """What a shell offers for the last word."""
     program = script.split("PYTHON_EOF' || true\n")[1].split("\nPYTHON_EOF")[0]

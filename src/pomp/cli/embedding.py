@@ -3,22 +3,24 @@
 import json
 import subprocess
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from tyro.conf import OmitSubcommandPrefixes, Positional, arg, subcommand
+from tyro.conf import Fixed, OmitSubcommandPrefixes, Positional, Suppress, arg, subcommand
 
 from pomp.cli.inputs import Device, check_output, check_seed
 from pomp.cli.progress import ProgressLine
 from pomp.cli.space import EmbeddingInterpolation, EmbeddingSpace
 from pomp.cli.stopping import check_minutes, how_to_resume, showing
+from pomp.core.configs import changed
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
 from pomp.embedding.config import BEST, PAPER, DatasetConfig, Recipe
 
+_OF_RECIPE = ("--dataset.", "--training.")  # how its options begin
 _PAPER = "The paper's recipe."
 _BEST = "The best recipe known here."
-_DEFAULT = "The paper's recipe; with --resume, the one that the folder was begun with."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,11 @@ class EmbeddingDataset:
         return 0
 
 
+@dataclass(frozen=True)
+class AsBegun:
+    """With --resume, the recipe that the folder was begun with; else the paper's."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingTrain:
     """Train an embedding. Ctrl-C saves; --resume goes on to the identical result."""
@@ -68,33 +75,35 @@ class EmbeddingTrain:
     recipe: (
         Annotated[Recipe, arg(name=""), subcommand("paper", default=PAPER, description=_PAPER)]
         | Annotated[Recipe, arg(name=""), subcommand("best", default=BEST, description=_BEST)]
-        | Annotated[None, subcommand("default", description=_DEFAULT)]
-    ) = None
+        | Annotated[AsBegun, subcommand("as-begun")]
+    ) = field(default_factory=AsBegun)
     data: str | None = None
     """A dataset file; without one the recipe's dataset is made first."""
     device: Device = "cpu"
     """Where to train."""
     resume: bool = False
-    """Go on with the run in the folder. A recipe, if one is given, must be that it was begun with;
-    more epochs extend it."""
+    """Go on with the run in the folder. What is not given is as it was begun; what is given must
+    be as it was, but more epochs extend it: --resume paper --training.epochs 200."""
     minutes: float | None = None
     """Stop after so many minutes, saved, to be resumed."""
     tensorboard: bool = False
     """Also write the metrics as event files for TensorBoard, into the run's folder."""
     json: bool = False
     """Print one JSON document."""
+    arguments: Suppress[Fixed[tuple[str, ...]]] = ()
+    """The words of the command, which say what of a recipe was given."""
 
     def run(self) -> int:
         """Train, then measure the best weights on the test split."""
         check_minutes(self.minutes)
         from pomp.runs.embeddings import EmbeddingRun
 
-        recipe = self.recipe or PAPER
-        if self.resume and self.recipe is None and self.data is None:
-            run = EmbeddingRun.begun(self.out, self.device)
-        else:
-            data = self._load(recipe) or recipe.dataset
-            run = EmbeddingRun(recipe.training, data, self.out, self.device)
+        recipe = self.recipe if isinstance(self.recipe, Recipe) else PAPER
+        if self.resume:
+            begun = EmbeddingRun.begun(self.out, self.device)
+            recipe = self._go_on_with(Recipe(dataset=begun.data, training=begun.training))
+        data = self._load(recipe) or recipe.dataset
+        run = EmbeddingRun(recipe.training, data, self.out, self.device)
         with showing(self.minutes, self.out if self.tensorboard else None) as (shown, stop):
             is_done = run.run(_provenance(run.device), resume=self.resume, on_event=shown)
         if not is_done:
@@ -104,6 +113,20 @@ class EmbeddingTrain:
         how = "was finished before" if run.was_finished else "finished"
         return self._report(Path(self.out), card, how)
 
+    def _go_on_with(self, before: Recipe) -> Recipe:
+        """Return the recipe that a folder was begun with, but for what is given now."""
+        if not isinstance(self.recipe, Recipe):
+            return before
+        now, had = self.recipe.training.schedule, before.training.schedule
+        if now != had:
+            raise ConfigError(
+                f"'{self.out}' was begun with another recipe: training.schedule is {had}, not {now}"
+            )
+        options = [word.partition("=")[0] for word in self.arguments if word.startswith(_OF_RECIPE)]
+        names = [option.removeprefix("--").replace("-", "_") for option in options]
+        found: Recipe = changed(before, {name: attrgetter(name)(self.recipe) for name in names})
+        return found
+
     def _load(self, recipe: Recipe) -> Any:
         """The dataset of --data, if there is one."""
         if self.data is None:
@@ -111,7 +134,7 @@ class EmbeddingTrain:
         from pomp.embedding.dataset import load_dataset
 
         dataset = load_dataset(Path(self.data))
-        if recipe.dataset not in (PAPER.dataset, BEST.dataset, dataset.config):
+        if recipe.dataset not in (PAPER.dataset, BEST.dataset, dataset.config) and not self.resume:
             raise ConfigError("--data and --dataset.* contradict each other; give one of them")
         return dataset
 

@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from pomp.cli.bound import BoundCommand
 from pomp.cli.check import Check
 from pomp.cli.completion import improve_completion
 from pomp.cli.conformance import Conformance
-from pomp.cli.embedding import Embedding
+from pomp.cli.embedding import Embedding, EmbeddingTrain
 from pomp.cli.evaluate import Eval
 from pomp.cli.evolve import Evolve
 from pomp.cli.explain import Explain
@@ -80,6 +81,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(_print_completion(given))
     try:
         command = _parse(given)
+        if isinstance(command, EmbeddingTrain):
+            command = replace(command, arguments=tuple(given))
         status = command.run()
         sys.stdout.flush()
     except PompError as error:
