@@ -34,10 +34,11 @@ PLOTTED_RUNS, PLOTTED_EVERY = 3, 5
 
 
 def text_ranks(tokens: Sequence[str]) -> NDArray[np.uint8]:
-    """Rank token ids by their texts, padding first.
+    """Return the place of each token id in the alphabetical order of the tokens, padding first.
 
-    Rows of ranks compare like the programs' texts, because a blank comes before every sign that a
-    token may go on with.
+    Programs whose ids are replaced by these ranks are in the same order as their texts: comparing
+    two texts, the blank that ends a token sorts before any sign of a longer token, just as the
+    shorter token ranks before the longer one.
 
     Args:
         tokens: the vocabulary's tokens in the order of their ids, padding last.
@@ -92,7 +93,15 @@ class ActiveRun:
         return isinstance(self.run, CemRun) and self.key < RunKey(0, PLOTTED_RUNS)
 
     def trial(self, ids: NDArray[np.uint8]) -> Trial:
-        """Prepare what was proposed for scoring; a mean meets the starts of its own iteration."""
+        """Prepare what was proposed for scoring.
+
+        Candidates meet the start states of this iteration's epoch, the iterations between two
+        redraws of the start states. A mean in the last row was made by the population before, so it
+        meets the start states which that population met.
+
+        Args:
+            ids: `[N, L]` uint8, the token ids of the programs.
+        """
         config = self.arena.config
         epochs = np.full(len(ids), self._epoch(self.run.iteration), np.int64)
         if isinstance(self.run, CemRun) and self.run.iteration > 1:
@@ -104,6 +113,7 @@ class ActiveRun:
         return Trial(self.arena, ids, epochs, noise)
 
     def _epoch(self, iteration: int) -> int:
+        """Return how often start states were drawn anew before an iteration, counted from 1."""
         redraw = self.arena.config.redraw
         return (iteration - 1) // redraw if redraw else 0
 

@@ -13,11 +13,11 @@ _NOISE, _PARENTS = range(2)  # what an iteration draws
 
 
 class BeamRun:
-    """One search with restarts, until its budget of candidates is used up or the task is solved.
+    """One run with restarts, until its budget of candidates is used up or the task is solved.
 
     Attributes:
         iteration: the number of the population that is asked for next, from 1.
-        is_finished: whether the search is over.
+        is_finished: whether the run is over.
         evaluated: how many candidates have been scored.
         best: `[Z]` float32, the best candidate so far.
         best_score: its score with the diversity multiplier.
@@ -26,7 +26,7 @@ class BeamRun:
     """
 
     def __init__(self, config: BeamConfig, stream: np.uint64, dimensions: int) -> None:
-        """Begin a search from its settings, its random stream and the latent's width Z."""
+        """Begin a run from its settings, its random stream and the latent's width Z."""
         self.config, self.stream = config, np.atleast_1d(stream)
         self.iteration, self.is_finished, self.evaluated = 1, False, 0
         self.best = np.zeros(dimensions, np.float32)

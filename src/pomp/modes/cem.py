@@ -19,11 +19,11 @@ _NO_ITERATION = 0  # stands for the iteration when the first mean is drawn
 
 
 class CemRun:
-    """One search; a function of its config and its random stream alone.
+    """One run; a function of its config and its random stream alone.
 
     Attributes:
         iteration: the number of the population that is asked for next, from 1.
-        is_finished: whether the search is over.
+        is_finished: whether the run is over.
         mean: `[Z]` float32, the mean around which the next population is drawn.
         best: `[Z]` float32, the vector that is kept as the result.
         best_score: its score with the diversity multiplier.
@@ -31,7 +31,7 @@ class CemRun:
     """
 
     def __init__(self, config: CemConfig, stream: np.uint64, dimensions: int) -> None:
-        """Begin a search from its settings, its random stream and the latent's width Z."""
+        """Begin a run from its settings, its random stream and the latent's width Z."""
         self.config, self.stream = config, stream
         self.iteration, self.is_finished = 1, False
         self.mean = _initial_mean(config, stream, dimensions)
@@ -47,7 +47,7 @@ class CemRun:
 
     @property
     def proposals(self) -> int:
-        """How many rows of `ask` are candidates; the mean behind them is none."""
+        """How many rows of `ask` are candidates: all but the last, which is the mean."""
         return self.config.population
 
     @property

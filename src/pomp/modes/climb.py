@@ -20,11 +20,11 @@ _LENGTHS = 4  # a chain lasts 1, 2, 4 or 8 times the shortest length
 
 
 class ClimbRun:
-    """One search, until its budget of candidates is used up or the task is solved.
+    """One run, until its budget of candidates is used up or the task is solved.
 
     Attributes:
         iteration: the number of the candidates that are asked for next, from 1.
-        is_finished: whether the search is over.
+        is_finished: whether the run is over.
         evaluated: how many candidates have been scored.
         best: `[L]` uint8, the best program so far.
         best_score: its score with the diversity multiplier.
@@ -38,7 +38,7 @@ class ClimbRun:
     """
 
     def __init__(self, config: ClimbConfig, stream: np.uint64, dimensions: int = 0) -> None:
-        """Begin a search from its settings and its random stream; `dimensions` is not used."""
+        """Begin a run from its settings and its random stream; `dimensions` is not used."""
         self.config = config
         chains = np.arange(config.chains)
         self.iteration, self.is_finished, self.evaluated = 1, False, 0

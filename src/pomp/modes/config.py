@@ -35,7 +35,7 @@ def _check_elites(population: int, elites: int) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CemConfig:
-    """One cross-entropy search in the latent space."""
+    """One run of the cross-entropy method in the latent space."""
 
     population: int = 64
     """Candidates of an iteration."""
@@ -106,7 +106,7 @@ class BeamConfig:
     candidates: int = 1_000_000
     """Budget: how many candidates are scored at most."""
     solved_score: float = 1.1
-    """The score, bonus included, at which the search stops."""
+    """The score, bonus included, at which a run stops."""
 
     def __post_init__(self) -> None:
         check_ranges(self, population=(1, 100_000), patience=(1, MOST), candidates=(1, MOST))
@@ -149,7 +149,7 @@ class ClimbConfig:
     candidates: int = 1_000_000
     """Budget: how many candidates are scored at most."""
     solved_score: float = 1.1
-    """The score, bonus included, at which the search stops."""
+    """The score, bonus included, at which a run stops."""
 
     def __post_init__(self) -> None:
         final = self.final_temperature
@@ -205,12 +205,12 @@ class ScoreConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModeConfig:
-    """How many searches make how many modes."""
+    """How many modes a search finds, from how many runs, and how it chooses them."""
 
     modes: int = 1
     """Programs to find."""
     runs: int = 1
-    """Searches for each of them."""
+    """Runs that each of them is chosen from."""
     grid: bool = False
     """One run with each of LEAPS's 216 settings instead."""
     diversity: Diversity = "none"
@@ -223,10 +223,13 @@ class ModeConfig:
     least_list: LeastList = "ten"
     """Shortest list: ten programs, or (mode - 1)^2 (published code, Farmer)."""
     choose: Choose = "each"
-    """each: the best run of every mode. top: the best runs of one round are the modes."""
+    """Which runs give the modes. each: every mode has runs of its own, and the program that the
+    best of them found becomes the mode. top: there are runs for one mode alone, and the programs
+    of the best of them become all the modes."""
     select: Select = "undiversified"
-    """Whether the best of a mode's runs is chosen by its score alone, or by its score with the
-    diversity multiplier against the modes before (paper)."""
+    """By what the best of a mode's runs is chosen. undiversified: by the score of the program that
+    it found. diversified: by that score times the program's diversity from the modes chosen
+    before (paper)."""
 
     def __post_init__(self) -> None:
         check_ranges(self, modes=(1, 12 if self.lists else 100), runs=(1, 10_000))
@@ -238,7 +241,7 @@ class ModeConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchConfig:
-    """A whole search: what proposes candidates, how they are scored, how modes are chosen."""
+    """A search: what proposes candidates, how they are scored, how modes are chosen."""
 
     method: str = "cem"
     """The name it goes by."""

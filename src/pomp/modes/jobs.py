@@ -1,4 +1,7 @@
-"""One search of a task with one seed: which runs it consists of, and which modes it chooses."""
+"""A search: one task with one seed, the runs it consists of, and the modes it chooses.
+
+A *search* is one `Job`; a *run* is one of the runs that it consists of, and finds one program.
+"""
 
 import zlib
 from dataclasses import asdict, dataclass, field
@@ -34,7 +37,7 @@ class RunRecord:
     """What a finished run found.
 
     Attributes:
-        mode: which mode it searched for.
+        mode: the number of the mode that it was for.
         run: its number among that mode's runs.
         program: the text of the program it found.
         score: the program's mean return and bonus.

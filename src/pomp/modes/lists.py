@@ -20,8 +20,9 @@ def least_length(rule: LeastList, modes: int) -> int:
 def draw_lists(modes: int, least: int, stream: np.uint64) -> NDArray[np.int32]:
     """Draw `2 ** modes` lists of mode numbers and `CANDIDATE`.
 
-    A list goes on until the candidate comes up, then until an end comes up, which is as likely as
-    any program; shorter lists than `least` are drawn again.
+    A list is drawn program by program, all equally likely. Once the candidate has been drawn, the
+    end of the list can be drawn as well, with the probability of one program, and ends it. A list
+    shorter than `least` is drawn again.
 
     Args:
         modes: how many are fixed.

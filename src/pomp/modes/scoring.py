@@ -32,6 +32,9 @@ from pomp.tasks.task import Setting
 class Arena:
     """Where the candidates for one mode of one search are scored: task, start states, lists.
 
+    Start states are drawn anew every `redraw` iterations of a run (`ScoreConfig`); the iterations
+    between two redraws are an *epoch*, counted from 0. Without redraws there is one epoch.
+
     Attributes:
         setting: the task.
         config: how candidates are scored.
@@ -58,7 +61,10 @@ class Arena:
         self._starts: dict[int, WorldBatch] = {}
 
     def starts(self, epoch: int) -> WorldBatch:
-        """Return the start states of an epoch, which draws its own; the last two are remembered."""
+        """Return the start states of an epoch, drawn when they are first asked for.
+
+        Those of the epoch before are remembered, too: a mean is scored one iteration late.
+        """
         if epoch not in self._starts:
             streams = branch(branch(self._stream, epoch), np.arange(self.config.starts))
             self._starts = {old: worlds for old, worlds in self._starts.items() if old >= epoch - 1}
@@ -80,7 +86,7 @@ class Trial:
     Attributes:
         arena: where they are scored.
         ids: `[N, L]` uint8, their token ids.
-        epochs: `[N]` int64, which start states each of them meets.
+        epochs: `[N]` int64, the epoch (see `Arena`) whose start states each of them meets.
         noise: `[N]` uint64, random streams that replace those of the start states, or None.
         valid: `[N]` bool, whether it is a program; a result.
         returns: `[N]` float64, mean return per program of a list, 0 if it is no program; a result.
