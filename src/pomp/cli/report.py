@@ -17,8 +17,8 @@ class Report:
     """Say what runs of any kind have found, beside the paper; or report on a store of results."""
 
     folders: Annotated[Positional[tuple[str, ...]], arg(metavar="DIR...")]
-    """The folders of runs of one kind: search or train (of one method), evolve or embedding, finished
-    or not. Or one store: what `pomp reproduce` wrote, or a packed file (.jsonl.gz)."""
+    """The folders of runs of one kind: search or train (of one method), evolve or embedding,
+    finished or not. Or one store: what `pomp reproduce` wrote, or a packed file (.jsonl.gz)."""
     starts: int | None = None
     """Evaluation starts of what searches found; without it 32, as in the paper."""
     out: str | None = None
