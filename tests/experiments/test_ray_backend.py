@@ -256,14 +256,14 @@ def test_a_worker_whose_pomp_cannot_even_read_the_piece_says_what_it_has(tmp_pat
 
 def test_a_worker_with_another_revision_is_refused():
     piece = WorkPiece("search", tuple(some_cells(1)), "cpu")
-    given = pickle.dumps((piece, {}, None, None))
+    given = pickle.dumps((piece, {}, None, None, []))
     driver = {**revisions_of(piece), "hill-climbing": 77}
     assert "revision 1 of hill-climbing, the driver 77" in compute_on_node(driver, given)
 
 
 def test_a_folder_that_a_node_does_not_have_is_not_shared(tmp_path):
     piece = WorkPiece("search", tuple(some_cells(1)), "cpu")
-    given = pickle.dumps((piece, {}, tmp_path / "out" / "runs", tmp_path / "out"))
+    given = pickle.dumps((piece, {}, tmp_path / "out" / "runs", tmp_path / "out", []))
     told = compute_on_node(revisions_of(piece), given)
     assert "out, is not there on" in told
     assert not (tmp_path / "out").exists()

@@ -2,6 +2,7 @@
 
 import json
 import random
+import resource
 import signal
 from pathlib import Path
 
@@ -170,6 +171,19 @@ def test_only_the_stages_that_are_asked_for_are_computed(tmp_path):
     assert {one.cell.stage for one in found.results} == {"learn"}
     assert not found.is_finished
     assert reproduce(cells, out=tmp_path / "store").is_finished
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path):
+    folder, small = tmp_path / "store", 2048
+    asked = [part for part in ASKED if part not in ("psmp", "annealing")]
+    status, _, err = run_pomp(
+        *(*asked, "--out", folder),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (small, small)),
+    )
+    assert status == 2, err
+    assert "cannot write" in err.strip().splitlines()[-1]
+    assert "Traceback" not in err
+    assert run_pomp(*asked, "--out", folder)[0] == 0
 
 
 # Stores

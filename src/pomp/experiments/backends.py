@@ -14,7 +14,7 @@ from multiprocessing.synchronize import Event as Flag
 from pathlib import Path
 from typing import Any, Protocol
 
-from pomp.core.errors import PompError
+from pomp.core.errors import OutputError, PompError
 from pomp.core.processes import main_hidden
 from pomp.experiments.cells import Cell
 from pomp.experiments.pieces import Inputs, WorkPiece, run_piece
@@ -67,6 +67,8 @@ class InProcess:
                     watch,
                     queue.done(piece),
                 )
+            except OutputError:  # nothing that comes after could be written
+                raise
             except PompError as found:
                 error = str(found)
             queue.end(piece, error)
@@ -85,12 +87,14 @@ class PieceOutcome:
     Attributes:
         is_finished: whether it came to its end.
         error: why not, if something was wrong.
+        cannot_write: whether that is a folder that cannot be written, or a full disk.
         results: texts of results and the files of their machines, where they were not written into
             the store over there.
     """
 
     is_finished: bool
     error: str | None = None
+    cannot_write: bool = False
     results: tuple[tuple[str, Mapping[str, bytes]], ...] = ()
 
 
@@ -123,8 +127,9 @@ def compute(
     try:
         is_finished = run_piece(piece, inputs, folder, emit, lambda _: is_stopped(), done)
     except PompError as error:
-        return PieceOutcome(False, str(error), tuple(returned))
-    return PieceOutcome(is_finished, None, tuple(returned))
+        cannot_write = isinstance(error, OutputError)
+        return PieceOutcome(False, str(error), cannot_write, tuple(returned))
+    return PieceOutcome(is_finished, results=tuple(returned))
 
 
 def take_outcome(queue: CellQueue, piece: WorkPiece, outcome: PieceOutcome) -> None:
@@ -186,8 +191,10 @@ class ProcessPool:
                     return is_stopped
                 ended, _ = wait(futures, _LOOK_SECONDS, FIRST_COMPLETED)
                 for future in ended:
-                    take_outcome(queue, futures[future], future.result())
-                    del futures[future]
+                    outcome = future.result()
+                    take_outcome(queue, futures.pop(future), outcome)
+                    if outcome.cannot_write:
+                        raise OutputError(outcome.error)
                 is_stopped = is_stopped or is_over(tell(queue, began))
                 if is_stopped:
                     flag.set()

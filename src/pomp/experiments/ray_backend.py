@@ -169,11 +169,16 @@ class _Tasks:
             needs["GPU"] = cluster.gpus
         self._needs, self._slots, self._counted = needs, 0, -_COUNT_SECONDS
         threads = str(cluster.cpus)
-        self._task = ray.remote(make_task()).options(
-            num_cpus=cluster.cpus,
-            max_retries=0,
-            runtime_env={"env_vars": {"OMP_NUM_THREADS": threads, MOST_THREADS: threads}},
-        )
+        variables = {"OMP_NUM_THREADS": threads, MOST_THREADS: threads}
+        self._tasks = {
+            device: ray.remote(make_task()).options(
+                num_cpus=cluster.cpus,
+                num_gpus=gpus,
+                max_retries=0,
+                runtime_env={"env_vars": variables},
+            )
+            for device, gpus in (("cpu", 0), ("cuda", cluster.gpus))
+        }
         self.running: dict[Any, WorkPiece] = {}
         self._end_at = float("inf")
 
@@ -201,9 +206,8 @@ class _Tasks:
             folder = self._queue.folder(piece).resolve() if self._shared else None
             inputs, done = self._queue.inputs(piece), self._queue.done(piece)
             given = pickle.dumps((piece, inputs, folder, self._shared, done))
-            gpus = self._needs["GPU"] if piece.device == "cuda" else 0
-            task = self._task.options(num_gpus=gpus)
-            self.running[task.remote(__version__, revisions_of(piece), given)] = piece
+            task = self._tasks[piece.device].remote(__version__, revisions_of(piece), given)
+            self.running[task] = piece
 
     def ended(self) -> Iterator[tuple[WorkPiece, PieceOutcome | str | Exception]]:
         """Wait a moment; yield what became of tasks: results, a refusal, or how their node died."""
