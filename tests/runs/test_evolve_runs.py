@@ -152,7 +152,7 @@ def test_folders_that_do_not_fit_are_refused(tmp_path, capsys):
     assert call("Farmer", "--rounds", "1", "--out", out, *QUICK) == 2
     assert "exists" in capsys.readouterr().err
     assert call("Farmer", "--set", "chains=9", "--out", out, "--resume") == 2
-    assert "evolve.chains (8 before, 9 now)" in capsys.readouterr().err
+    assert "otherwise: chains (8 before, 9 now)" in capsys.readouterr().err
 
 
 def test_a_damaged_checkpoint_is_told(tmp_path, capsys):
