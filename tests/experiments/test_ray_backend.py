@@ -15,7 +15,7 @@ import pytest
 from commands import call
 from pomp.core import extras
 from pomp.core.errors import ClusterError, ConfigError, MissingExtraError
-from pomp.experiments import Cell, RayCluster, ray_backend, read_results, reproduce
+from pomp.experiments import Cell, RayCluster, ResultStore, ray_backend, read_results, reproduce
 from pomp.experiments.pieces import WorkPiece
 from pomp.experiments.ray_worker import compute_on_node, make_task, revisions_of
 from pomp.version import __version__
@@ -267,6 +267,16 @@ def test_a_folder_that_a_node_does_not_have_is_not_shared(tmp_path):
     told = compute_on_node(revisions_of(piece), given)
     assert "out, is not there on" in told
     assert not (tmp_path / "out").exists()
+
+
+def test_a_node_that_cannot_write_says_which_it_is(tmp_path):
+    piece = WorkPiece("search", tuple(some_cells(1)), "cpu")
+    ResultStore(tmp_path).make()
+    (tmp_path / "runs").touch()  # no folder
+    given = pickle.dumps((piece, {}, tmp_path / "runs" / piece.name, tmp_path))
+    outcome = compute_on_node(revisions_of(piece), given)
+    assert not outcome.is_finished
+    assert outcome.error.startswith(f"on {socket.gethostname()}: ")
 
 
 def test_an_address_where_nothing_listens_is_refused(tmp_path):

@@ -1,4 +1,5 @@
 from pomp.core.errors import (
+    ClusterError as ClusterError,
     ConfigError as ConfigError,
     CudaError as CudaError,
     DataFileError as DataFileError,

@@ -82,12 +82,12 @@ def compute_on_node(revisions: Mapping[str, int], given: bytes) -> PieceOutcome 
         return f"the worker on {host} cannot compute: {error}"
     if store is not None and not (store / STORE_FILE).is_file():
         return f"the folder of results, {store}, is not there on {host}; leave --shared out"
-    with _interrupts_noted() as is_stopped:
+    with _interrupts_noted() as is_stopped, ExitStack() as held:
         try:
-            with _place_of(folder, is_stopped) as place:
-                outcome = compute(piece, inputs, place, store, is_stopped, done)
-        except FolderInUseError as error:
-            return PieceOutcome(False, None if is_stopped() else str(error))
+            place = held.enter_context(_place_of(folder, is_stopped))
+        except OSError as error:
+            return PieceOutcome(False, None if is_stopped() else f"on {host}: {error}")
+        outcome = compute(piece, inputs, place, store, is_stopped, done)
     return outcome if store is None else _with_results(outcome, piece, ResultStore(store))
 
 
@@ -114,6 +114,7 @@ def _place_of(folder: Path | None, is_stopped: Callable[[], bool]) -> Iterator[P
 
     Raises:
         FolderInUseError: another process goes on computing there.
+        OSError: there is no space, or the folder cannot be written.
     """
     if folder is None:
         with TemporaryDirectory(prefix="pomp-") as path:
