@@ -273,7 +273,7 @@ def test_a_node_that_cannot_write_says_which_it_is(tmp_path):
     piece = WorkPiece("search", tuple(some_cells(1)), "cpu")
     ResultStore(tmp_path).make()
     (tmp_path / "runs").touch()  # no folder
-    given = pickle.dumps((piece, {}, tmp_path / "runs" / piece.name, tmp_path))
+    given = pickle.dumps((piece, {}, tmp_path / "runs" / piece.name, tmp_path, []))
     outcome = compute_on_node(revisions_of(piece), given)
     assert not outcome.is_finished
     assert outcome.error.startswith(f"on {socket.gethostname()}: ")
