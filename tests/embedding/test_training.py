@@ -325,7 +325,8 @@ def test_a_folder_is_enough_to_go_on_with_an_embedding(tmp_path, capsys, dataset
     assert ended.value.code == 0
     assert "finished, best epoch" in capsys.readouterr().out
     assert_equal(weights_of(folder), weights_of(straight))
+    again = ("--resume", "paper", "--training.batch", "64")
     with pytest.raises(SystemExit) as ended:
-        main(["embedding", "train", "--out", str(folder), "--resume", "paper"])
+        main(["embedding", "train", "--out", str(folder), *again])
     assert ended.value.code == 2
-    assert "training.batch (32 before, 256 now)" in capsys.readouterr().err
+    assert "training.batch (32 before, 64 now)" in capsys.readouterr().err

@@ -147,7 +147,7 @@ class KillsANode:
         return staying, dying
 
 
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("shared", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_node_that_is_killed_loses_no_cell_and_the_others_compute_its_own(
     cluster, add_node, tmp_path, expected, shared
 ):
@@ -199,6 +199,7 @@ def test_a_stop_keeps_finished_cells_and_the_next_call_computes_the_rest(
     assert second.computed == len(cells) - len(first.results)
 
 
+@pytest.mark.slow
 def test_a_stop_while_a_worker_imports_what_it_needs_is_no_error(cluster, add_node, tmp_path):
     node, backend = add_node(), RayCluster(cluster.address)
     found = reproduce(

@@ -305,7 +305,7 @@ def test_another_config_is_not_resumed(capsys, tmp_path, modes):
     other = arguments(folder, "--modes", modes, "--set", "ppo.entropy=0.1", "--resume")
     status, _, errors = call(capsys, *other)
     assert status == 2
-    assert "learning.ppo.entropy (0.01 before, 0.1 now)" in errors
+    assert "ppo.entropy (0.01 before, 0.1 now)" in errors
     assert files_of(folder) == before
 
 
