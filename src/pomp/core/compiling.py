@@ -326,7 +326,9 @@ def thread_count() -> int:
     """
     has_affinity = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    most = os.environ.get(MOST_THREADS) or str(cores)
+    most = os.environ.get(MOST_THREADS)
+    if not most:
+        return cores
     if not most.isdecimal() or int(most) < 1:
         raise ConfigError(f"{MOST_THREADS} must be a whole number above 0, got '{most}'")
     return min(cores, int(most))

@@ -22,7 +22,7 @@ the published executor and are free.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,13 +133,11 @@ def compile_ids(
     if ids.dtype != np.uint8:  # anything out of range becomes 255, which no vocabulary has
         ids = np.where((ids < 0) | (ids > 255), 255, ids).astype(np.uint8)
     count, length = ids.shape
-    automaton = reader(vocabulary)
     instructions = np.full((count, max(length, 1)), STOP, np.uint32)
     valid = np.zeros(count, np.bool_)
     depth = np.zeros(count, np.int32)
     origin = np.zeros(instructions.shape if source else (0, 0), np.int16)
-    meaning = _meaning_of_id(vocabulary)
-    tables = ReaderTables(automaton.goto, automaton.push, automaton.start, meaning)
+    tables = _reader_tables(vocabulary)
     rows = np.ascontiguousarray(ids)
     parts = parts_for(count, threads, least=1000)
 
@@ -150,14 +148,6 @@ def compile_ids(
 
     launch(parts, compile_part)
     return Code(instructions, valid, int(depth.max(initial=0)), origin)
-
-
-def _meaning_of_id(vocabulary: Vocabulary) -> NDArray[np.uint8]:
-    """Return what each token means to the compiler, `[V]` uint8."""
-    meanings = [_MEANINGS.get(token, _OTHER) for token in vocabulary.tokens]
-    for count in vocabulary.counts:
-        meanings[vocabulary.id_of[f"R={count}"]] = _COUNT + count
-    return np.array(meanings, np.uint8)
 
 
 class ReaderTables(NamedTuple):
@@ -174,6 +164,16 @@ class ReaderTables(NamedTuple):
     push: Any
     start: Any
     meaning: Any
+
+
+@cache
+def _reader_tables(vocabulary: Vocabulary) -> ReaderTables:
+    automaton = reader(vocabulary)
+    meanings = [_MEANINGS.get(token, _OTHER) for token in vocabulary.tokens]
+    for count in vocabulary.counts:
+        meanings[vocabulary.id_of[f"R={count}"]] = _COUNT + count
+    meaning = np.array(meanings, np.uint8)
+    return ReaderTables(automaton.goto, automaton.push, automaton.start, meaning)
 
 
 class CompilerScratch(NamedTuple):

@@ -42,6 +42,12 @@ class Posterior(NamedTuple):
 class TokenTable(nn.Embedding):
     """An embedding; on a GPU its gradient is a product, which always adds in the same order."""
 
+    def reset_parameters(self) -> None:
+        """Draw nothing: weights come from `initialise` or a file.
+
+        PyTorch's own drawing, on a model without memory, imports its compiler: a second.
+        """
+
     def forward(self, ids: Tensor) -> Tensor:
         """Look up `ids` `[...]` int64; return `[..., E]` float32."""
         if ids.device.type != "cuda":
