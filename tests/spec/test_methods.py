@@ -3,6 +3,7 @@
 import pytest
 
 from pomp import TASKS
+from pomp.core.configs import changed
 from pomp.modes import configure
 
 LEAPS_TABLE = {
@@ -35,9 +36,25 @@ def test_leaps_has_its_published_settings(name):
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_the_method_of_the_paper_has_its_settings(task):
     config = configure("pomp", "paper", task.name)
-    assert config.proposer == type(config.proposer)()  # its defaults are the paper's
-    assert (config.mode.runs, config.mode.lists, config.mode.diversity) == (10, True, "modes+runs")
+    assert changed(config.proposer, {"reduce": "weighted_mean"}) == type(config.proposer)()
+    assert config.proposer.reduce == "mean"
+    assert (config.mode.runs, config.mode.lists, config.mode.diversity) == (10, True, "modes")
     assert config.mode.modes == (3 if task.name in ("Seesaw", "UpNDown", "InfHarvester") else 5)
-    assert config.mode.select == "undiversified"
-    assert (config.score.bonus, config.score.invalid, config.score.discount) == (0.1, -1.0, 1.0)
+    assert (config.mode.select, config.mode.least_list) == ("diversified", "ten")
+    assert (config.score.bonus, config.score.invalid, config.score.discount) == (0.0, -1.0, 1.0)
+    assert (config.mode.shared_draws, config.score.fresh_draws) == (False, False)
+    assert config.embedding == "paper"
     assert (config.score.redraw, config.score.temperature) == (0, 1.0)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_the_published_code_has_its_own(task):
+    config = configure("pomp", "code", task.name)
+    assert config.proposer == type(config.proposer)()
+    assert (config.mode.runs, config.mode.lists, config.mode.diversity) == (10, True, "modes+runs")
+    assert config.mode.select == "undiversified"
+    assert config.mode.least_list == ("square" if task.name == "Farmer" else "ten")
+    assert (config.score.bonus, config.score.invalid, config.score.discount) == (0.1, -1.0, 1.0)
+    assert config.mode.shared_draws
+    assert config.score.fresh_draws
+    assert config.embedding == "paper"

@@ -3,5 +3,7 @@ from pomp.analysis.pictures import (
     describe_machine as describe_machine,
     frames_of as frames_of,
 )
+from pomp.analysis.planning import estimate as estimate
+from pomp.analysis.selection import choose_modes as choose_modes
 from pomp.analysis.simplification import simplify as simplify
 from pomp.machine.drawing import draw_machine as draw_machine

@@ -104,18 +104,24 @@ def bound(
     Raises:
         ConfigError: there is no bound for the task, or its states are too many.
     """
-    if not 1 <= len(modes) <= MAX_MODES or width < 1:
-        got = f"got {len(modes)} and a width of {width}"
-        raise ConfigError(f"a bound takes 1 to {MAX_MODES} modes and a width of 1 or more, {got}")
+    check_bounded(setting, modes)
+    if width < 1:
+        raise ConfigError(f"a bound takes a width of 1 or more, got {width}")
     code, limits = compile_programs(modes), cap if isinstance(cap, Cap) else Cap.parse(cap)
-    if setting.constants[VALUE] != SUM:
-        variant = f"{setting.task.name} ({setting.variant})"
-        raise ConfigError(f"no bound for {variant}: its rewards do not add up to its return")
     if setting.task.event_count(setting) is not None:
         return _count_back(setting, code, limits, most_steps, step_cost, keep_transitions)
     if setting.task.draws(setting):
         raise draws_too_much(setting)
     return _search(setting, code, limits, most_steps, width)
+
+
+def check_bounded(setting: Setting, modes: Sequence[Any]) -> None:
+    """Refuse a task or a number of modes for which there is neither a bound nor an estimate."""
+    if not 1 <= len(modes) <= MAX_MODES:
+        raise ConfigError(f"a bound takes 1 to {MAX_MODES} modes, got {len(modes)}")
+    if setting.constants[VALUE] != SUM:
+        variant = f"{setting.task.name} ({setting.variant})"
+        raise ConfigError(f"no bound for {variant}: its rewards do not add up to its return")
 
 
 class GraphArrays(NamedTuple):
@@ -293,7 +299,7 @@ def _search(setting: Setting, code: Code, cap: Cap, most_steps: int, width: int)
     share = max(width // len(starts), LEAST_WIDTH)
     best, owner = np.zeros(len(starts)), np.arange(len(starts))
     most = max(1.0, setting.goal)  # nowhere more is earned
-    known = dict.fromkeys(digest_of(owner, *_essence(setting, worlds)).tolist(), 0.0)
+    known = dict.fromkeys(digest_of(owner, *essence_of(setting, worlds)).tolist(), 0.0)
     steps, is_cut = 0, False
     while len(worlds) and steps < most_steps * setting.scale and len(known) <= MOST_STATES:
         steps += 1
@@ -304,8 +310,8 @@ def _search(setting: Setting, code: Code, cap: Cap, most_steps: int, width: int)
         np.maximum.at(best, owner, values)
         on = np.flatnonzero(~worlds.done & (best[owner] < most))  # if done, nothing is earned
         worlds, owner, values = worlds.take(on), owner[on], values[on]
-        better = _improve(known, digest_of(owner, *_essence(setting, worlds)), values)
-        kept = _best_of_each(better, owner, values, share)
+        better = _improve(known, digest_of(owner, *essence_of(setting, worlds)), values)
+        kept = best_of_each(better, owner, values, share)
         is_cut |= len(kept) < len(better)
         worlds, owner = worlds.take(kept), owner[kept]
     is_cut = (is_cut or len(known) > MOST_STATES) and bool((best < most).any())
@@ -315,7 +321,7 @@ def _search(setting: Setting, code: Code, cap: Cap, most_steps: int, width: int)
     return Bound(fsum(best * odds), "lower" if is_cut else "exact", len(known), how)
 
 
-def _essence(setting: Setting, worlds: WorldBatch) -> tuple[NDArray[Any], ...]:
+def essence_of(setting: Setting, worlds: WorldBatch) -> tuple[NDArray[Any], ...]:
     """Return what matters for what worlds can still earn: arrays `[B, ...]`."""
     essence = worlds.copy()
     essence.memory[:, ACTIONS] = 0
@@ -344,7 +350,7 @@ def _improve(known: dict[int, float], digests: NDArray[np.uint64], values: Float
     return np.array(better, np.int64)
 
 
-def _best_of_each(places: Integers, owner: Integers, values: Floats, share: int) -> Integers:
+def best_of_each(places: Integers, owner: Integers, values: Floats, share: int) -> Integers:
     """Return the `share` best places of each owner.
 
     Args:

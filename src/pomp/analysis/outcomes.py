@@ -50,7 +50,8 @@ def draws_too_much(setting: Setting) -> ConfigError:
     return ConfigError(
         f"no bound for {setting.task.name} ({setting.variant}): it draws among too many worlds. "
         f"There are bounds for {', '.join(counted)} (in their usual variants), for tasks that "
-        "declare an event_count, and for those in which nothing but the start is random"
+        "declare an event_count, and for those in which nothing but the start is random; for any "
+        "other there is an estimate (--estimate, pomp.analysis.estimate)"
     )
 
 
@@ -251,7 +252,7 @@ class Graph:
         if len(self._points) > MOST_STATES:
             raise ConfigError(
                 f"no bound: with these modes {self._setting.task.name} has over {MOST_STATES:,} "
-                "states; give fewer or simpler modes"
+                "states; give fewer or simpler modes, or take an estimate (--estimate)"
             )
         self._waiting.append((worlds.take(fresh), points[fresh]))
         return numbers

@@ -87,6 +87,11 @@ class Cell:
         return self.row.kind in ("modes", "actions")
 
     @property
+    def is_choice(self) -> bool:
+        """Whether it is a choice of modes from the runs of another cell."""
+        return self.stage == "search" and self.row.modes_of != ""
+
+    @property
     def name(self) -> str:
         """What it is called in files: `paper/pomp/Farmer/seed0`, `.../seed0.x16`."""
         share = "" if self.budget == 1 else f"-{self.budget:g}"
@@ -110,6 +115,8 @@ class Cell:
             return (replace(self, stage="learn", scale=1),)
         if self.stage == "learn" and self.row.kind == "modes":
             return (replace(self, stage="search"),)
+        if self.is_choice:
+            return (replace(self, method=self.row.modes_of),)
         return (replace(self, scale=1),) if self.scale > 1 else ()
 
     # Settings
@@ -124,7 +131,9 @@ class Cell:
     @cached_property
     def search(self) -> SearchConfig:
         """The settings of its search for programs or modes, if it has one."""
-        config = configure(self.method, self.preset, self.setting, self._changes(of_search=True))
+        method, own = self.row.modes_of or self.method, {**self.row.settings}
+        own |= self._changes(of_search=True)
+        config = configure(method, self.preset, self.setting, own)
         amount = "iterations" if isinstance(config.proposer, CemConfig) else "candidates"
         work = max(1, round(self.budget * getattr(config.proposer, amount)))
         return changed(config, {f"proposer.{amount}": work})

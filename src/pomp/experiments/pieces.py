@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+from pomp.analysis.selection import choose_modes
 from pomp.core.configs import to_json
 from pomp.core.errors import PompError
 from pomp.core.extras import LEARN, require
@@ -102,6 +103,8 @@ class WorkPiece:
 
 def kind_of(cell: Cell) -> PieceKind:
     """Return what kind of piece computes a cell."""
+    if cell.is_choice:
+        return "evaluate"
     if cell.stage != "policy":
         return cell.stage
     if cell.scale > 1 or cell.has_network or cell.row.kind == "random":
@@ -267,7 +270,10 @@ class _RunningPiece:
                 cost=cost,
                 curve=curve,
                 device=self.piece.device,
-                about={"scores": [mode["score"] for mode in modes]},
+                about={
+                    "scores": [mode["score"] for mode in modes],
+                    "pool": [record.program for record in records],
+                },
             )
             return result, files
         first = modes[0]["program"]
@@ -378,8 +384,13 @@ class _RunningPiece:
     # What was found before, in another way
 
     def _evaluate(self, cell: Cell) -> tuple[CellResult, Files]:
-        """Evaluate modes with random transitions, or what was learned, perhaps with more to do."""
+        """Evaluate modes with random transitions, or what was learned, perhaps with more to do.
+
+        A cell that is a choice of modes has no evaluation.
+        """
         needed = self.inputs[cell.needs[0]]
+        if cell.is_choice:
+            return self._choose(cell, needed.result), {}
         if cell.row.kind == "random":
             modes = needed.result.programs
             machine = ProgramMachine(
@@ -394,6 +405,20 @@ class _RunningPiece:
         known = needed.result.values
         taken_over = {name: known[name] for name in names if name in known}
         return self._result(cell, machine, known["cost"], **taken_over)
+
+    def _choose(self, cell: Cell, searched: CellResult) -> CellResult:
+        """Choose modes from the runs of a search by what the best transitions could earn."""
+        pool = searched.values["pool"]
+        before = [pool.index(text) for text in searched.programs]
+        chosen = choose_modes(cell.setting, pool, before, cell.search.score.cap)
+        assert chosen is not None
+        return make_result(
+            cell,
+            programs=tuple(pool[number] for number in chosen),
+            cost=searched.values["cost"],
+            curve=[],
+            device=self.piece.device,
+        )
 
 
 class _Harvest:

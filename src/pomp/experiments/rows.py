@@ -27,8 +27,9 @@ class TableRow:
         paper: what the paper's tables call it, the first of these that a table has; none: the
             paper has no such row.
         revision: rises when the method returns something else than before with the same seed.
-        modes_of: the method whose modes are used, for the kind random.
-        settings: settings that differ from the preset's; of a search for rules.
+        modes_of: the method whose modes are used, for the kind random, or from whose runs modes are
+            chosen in another way, for the kind modes.
+        settings: settings that differ from the preset's; of a search for modes or rules.
     """
 
     name: str
@@ -72,6 +73,13 @@ _ROWS = (
         modes_of="pomp",
     ),
     TableRow(name="pomp", label="POMP", kind="modes", paper=("POMP",)),
+    TableRow(
+        name="pomp-bound",
+        label="POMP, modes by bound",
+        kind="modes",
+        modes_of="pomp",
+        settings={"mode.select": "bound"},
+    ),
     TableRow(name="hill-climbing", label="hill climbing", kind="program"),
     TableRow(name="cebs", label="CEBS", kind="program"),
     TableRow(name="annealing", label="annealing", kind="program"),

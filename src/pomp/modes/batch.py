@@ -190,8 +190,8 @@ class Batch:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all jobs are finished."""
-        return all(job.is_finished for job in self.jobs)
+        """Whether all runs of all jobs have ended."""
+        return all(job.is_searched for job in self.jobs)
 
     def progress(self) -> float:
         """Estimate the share of the work done, if runs last as long as those that have ended."""
@@ -205,8 +205,8 @@ class Batch:
         return (len(ended) + sum(shares)) / total if total else 1.0
 
     def best(self) -> tuple[str, int, float, str] | None:
-        """Return task, mode, score and text of the best program of jobs that are not finished."""
-        going = [job for job in self.jobs if not job.is_finished]
+        """Return task, mode, score and text of the best program of jobs that still have runs."""
+        going = [job for job in self.jobs if not job.is_searched]
         found = [
             (record.score, job.setting.task.name, record.mode, record.program)
             for job in going

@@ -1,7 +1,7 @@
 """Settings of searches; `methods.py` says what each method changes.
 
-Defaults are the paper's numbers. Where paper and published code disagree, they are the code's,
-which made the published results; the field says what the paper has.
+Defaults are the paper's numbers. Where paper and published code disagree, they are the code's, and
+the field says what the paper has, which methods of the paper take in all presets but code.
 """
 
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ Diversity = Literal["none", "runs", "modes", "modes+runs"]
 Vector = Literal["latent", "behaviour"]
 LeastList = Literal["ten", "square"]
 Choose = Literal["each", "top"]
-Select = Literal["undiversified", "diversified"]
+Select = Literal["undiversified", "diversified", "bound"]
 
 
 def _check_elites(population: int, elites: int) -> None:
@@ -213,6 +213,9 @@ class ModeConfig:
     """Runs that each of them is chosen from."""
     grid: bool = False
     """One run with each of LEAPS's 216 settings instead."""
+    shared_draws: bool = False
+    """Whether all runs of a search begin at the same mean and draw the same noise, as in the
+    published code, where every run begins with the search's seed; else each draws its own."""
     diversity: Diversity = "none"
     """What a candidate should differ from: results of earlier runs, modes already chosen, or both.
     Paper: modes in the procedure, runs in the text; the published code uses both."""
@@ -229,12 +232,15 @@ class ModeConfig:
     select: Select = "undiversified"
     """By what the best of a mode's runs is chosen. undiversified: by the score of the program that
     it found. diversified: by that score times the program's diversity from the modes chosen
-    before (paper)."""
+    before (paper). bound: likewise, and at the end all modes are chosen anew from all runs, by what
+    the best transitions could earn from them (`pomp.analysis.choose_modes`)."""
 
     def __post_init__(self) -> None:
         check_ranges(self, modes=(1, 12 if self.lists else 100), runs=(1, 10_000))
         check_choices(self, diversity=Diversity, vector=Vector, least_list=LeastList)
         check_choices(self, choose=Choose, select=Select)
+        if self.choose == "top" and self.select == "bound":
+            raise ConfigError("the best runs of one round are the modes, so select=bound has none")
         if self.choose == "top" and self.runs < self.modes:
             raise ConfigError(f"the best {self.modes} of {self.runs} runs: that is too few runs")
 

@@ -111,6 +111,7 @@ class Job:
         self.latents: list[NDArray[np.float32]] = []
         self.modes: list[int] = []
         self.trajectories: dict[RunKey, NDArray[np.float16]] = {}
+        self._is_chosen = False
         self._started: set[RunKey] = set()
         name = zlib.crc32(setting.task.name.encode())
         self._stream = open_streams(Purpose.SEARCH, seed, name, worlds=1)
@@ -136,9 +137,18 @@ class Job:
         return self.rounds * self.runs_per_mode
 
     @property
-    def is_finished(self) -> bool:
-        """Whether all modes are chosen."""
+    def is_searched(self) -> bool:
+        """Whether all runs have ended, so that there are modes."""
         return len(self.modes) == self._plan.modes
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the modes are chosen for good."""
+        return self.is_searched and (self._plan.select != "bound" or self._is_chosen)
+
+    def choose(self, numbers: list[int]) -> None:
+        """Make other records the modes, those with the best bound: `select=bound`."""
+        self.modes, self._is_chosen = numbers, True
 
     def start_runs(self) -> list[RunKey]:
         """Return the runs that can begin now and have not begun, and mark them as begun."""
@@ -167,7 +177,7 @@ class Job:
 
     def stream_of(self, key: RunKey) -> np.uint64:
         """Return the random stream that a run's candidates are drawn from."""
-        return self._branch(_RUNS, key.mode, key.run)
+        return self._branch(_RUNS, *((0, 0) if self._plan.shared_draws else (key.mode, key.run)))
 
     def noise_of(self, key: RunKey) -> np.uint64:
         """Return the random stream of what happens inside its episodes, if that is drawn anew."""
@@ -249,7 +259,7 @@ class Job:
     def _best_of(self, mode: int) -> int:
         numbers = [n for n, record in enumerate(self.records) if record.mode == mode]
         scores = np.array([self.records[number].score for number in numbers])
-        if self._plan.select == "diversified":
+        if self._plan.select != "undiversified":
             against = self._stacked(self.modes)
             scores = scores * diversity(
                 self._stacked(numbers), against, self.config.score.temperature
@@ -258,29 +268,28 @@ class Job:
 
     def result(self) -> dict[str, Any]:
         """Return what modes.json holds; it is the same whenever the same search is repeated."""
-        chosen = [(self.records[number], self.latents[number]) for number in self.modes]
         return {
             "task": self.setting.task.name,
             "method": self.config.method,
             "seed": self.seed,
             "modes": [
                 {
-                    "program": record.program,
-                    "latent": [float(f"{number:.9g}") for number in latent],
-                    "score": record.score,
-                    "return": record.mean_return,
-                    **{name: self._cost_of(record, name) for name in _COSTS},
+                    "program": self.records[number].program,
+                    "latent": [float(f"{value:.9g}") for value in self.latents[number]],
+                    "score": self.records[number].score,
+                    "return": self.records[number].mean_return,
+                    **{name: self._cost_of(place, name) for name in _COSTS},
                 }
-                for record, latent in chosen
+                for place, number in enumerate(self.modes)
             ],
         }
 
-    def _cost_of(self, chosen: RunRecord, what: str) -> int:
-        """Sum a cost over all runs that a mode was chosen from.
+    def _cost_of(self, place: int, what: str) -> int:
+        """Sum a cost over the runs that were made for a mode.
 
         If the best runs of one round are the modes, each mode has the cost of its own run.
         """
-        runs = [one for one in self.records if one.mode == chosen.mode]
+        runs = [one for one in self.records if one.mode == place]
         if self._plan.choose == "top":
-            runs = [chosen]
+            runs = [self.records[self.modes[place]]]
         return sum(getattr(record, what) for record in runs)

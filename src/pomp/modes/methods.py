@@ -33,6 +33,11 @@ TASK_MODES = 0
 
 _OF_TASK = {"mode.modes": TASK_MODES}
 _DIVERSE = {"mode.runs": 10, "mode.diversity": "modes+runs"}
+_AS_WRITTEN = {
+    **{"proposer.reduce": "mean", "score.bonus": 0.0, "mode.select": "diversified"},
+    "mode.least_list": "ten",
+}
+"""The paper's procedure: what differs from the published code's, which are the fields' defaults."""
 _ANNEAL = {"proposer.acceptance": "anneal", "proposer.mutations": "rich", "proposer.max_depth": 6}
 _PROGRAMS = {"score.starts": 32}
 _LEAPS = {
@@ -40,16 +45,24 @@ _LEAPS = {
     **{"score.invalid": 0.01, "score.redraw": 100},
 }
 _SHIPPED = (
-    Method("pomp", CemConfig, CemRun, True, {**_DIVERSE, **_OF_TASK, "mode.lists": True}),
-    Method("cem", CemConfig, CemRun, True),
-    Method("cem-diversity", CemConfig, CemRun, True, {**_DIVERSE, "mode.diversity": "runs"}),
-    Method("cem-xm", CemConfig, CemRun, True, _OF_TASK),
+    Method(
+        "pomp",
+        *(CemConfig, CemRun, True),
+        {**_AS_WRITTEN, **_OF_TASK, "mode.runs": 10, "mode.diversity": "modes", "mode.lists": True},
+    ),
+    Method("cem", CemConfig, CemRun, True, _AS_WRITTEN),
+    Method(
+        "cem-diversity",
+        *(CemConfig, CemRun, True),
+        {**_AS_WRITTEN, **_DIVERSE, "mode.diversity": "runs"},
+    ),
+    Method("cem-xm", CemConfig, CemRun, True, {**_AS_WRITTEN, **_OF_TASK}),
     Method(
         "cem-diversity-topk",
         *(CemConfig, CemRun, True),
-        {**_DIVERSE, **_OF_TASK, "mode.choose": "top", "mode.diversity": "runs"},
+        {**_AS_WRITTEN, **_DIVERSE, **_OF_TASK, "mode.choose": "top", "mode.diversity": "runs"},
     ),
-    Method("cem-diversity-xm", CemConfig, CemRun, True, {**_DIVERSE, **_OF_TASK}),
+    Method("cem-diversity-xm", CemConfig, CemRun, True, {**_AS_WRITTEN, **_DIVERSE, **_OF_TASK}),
     Method("leaps", CemConfig, CemRun, True, _LEAPS),
     Method("leaps-grid", CemConfig, CemRun, True, {**_LEAPS, "mode.grid": True}),
     Method("hill-climbing", ClimbConfig, ClimbRun, False, _PROGRAMS),
@@ -146,9 +159,10 @@ def configure(
     if "method" in (changes or {}):
         raise ConfigError("a method is chosen by its name, not by changing the field 'method'")
     setting = task if isinstance(task, Setting) else find_task(task).configure()
-    for_preset = _for_preset(chosen.proposer, preset, is_certain=_is_certain(setting))
+    own = _changes_of(chosen, preset)
     for_task = _for_task(chosen.name if _is_shipped(chosen) else None, setting)
-    settings = {**chosen.changes, **for_task, **for_preset}
+    for_preset = _for_preset(chosen.proposer, preset, is_certain=_is_certain(setting))
+    settings = {**_for_published_code(setting), **own, **for_task, **for_preset}
     if settings.get("mode.modes") == TASK_MODES:
         settings["mode.modes"] = setting.task.modes
     config: SearchConfig = changed(
@@ -191,14 +205,22 @@ def _is_shipped(method: Method) -> bool:
     return any(method is known for known in _SHIPPED)
 
 
+def _changes_of(method: Method, preset: str) -> dict[str, Any]:
+    """Return what a method changes, by the paper's procedure or by that of the published code."""
+    changes = dict(method.changes)
+    if preset != "code" or not _is_shipped(method):
+        return changes
+    if method.name == "pomp":
+        changes |= {"mode.diversity": "modes+runs", "mode.shared_draws": True}
+    return {name: value for name, value in changes.items() if name not in _AS_WRITTEN}
+
+
 def _for_task(method: str | None, setting: Setting) -> dict[str, Any]:
     """Return what a shipped method (None: one of your own) changes for a task."""
     settings: dict[str, Any] = {}
     task = setting.task.name
     if _is_certain(setting):
         settings["score.starts"] = 1
-    if task in _SQUARE_LISTS:
-        settings["mode.least_list"] = "square"
     if method == "annealing-modes" and len(setting.task.scales) > 1:  # a horizon to stretch
         settings["score.rounds"] = 100
     if method == "leaps":
@@ -219,10 +241,17 @@ def _is_certain(setting: Setting) -> bool:
     return len(list(islice(setting.task.starts(setting), 2))) == 1
 
 
+def _for_published_code(setting: Setting) -> dict[str, Any]:
+    """Return what the published code changes for a task, where the method does not say."""
+    return {"mode.least_list": "square"} if setting.task.name in _SQUARE_LISTS else {}
+
+
 def _for_preset(kind: type, preset: str, *, is_certain: bool) -> dict[str, Any]:
+    if preset == "paper":
+        return {"embedding": "paper"}
     if preset == "code":
-        return {"score.fresh_draws": True}
-    if preset == "best" and kind is CemConfig:
+        return {"embedding": "paper", "score.fresh_draws": True}
+    if kind is CemConfig:
         return {"proposer.keep": "candidate", **({} if is_certain else {"score.starts": 32})}
     return {}
 

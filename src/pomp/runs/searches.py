@@ -185,7 +185,7 @@ class SearchRun:
     @property
     def is_finished(self) -> bool:
         """Whether all modes are found."""
-        return self._batch is not None and self._batch.is_finished
+        return self._batch is not None and all(job.is_finished for job in self.jobs)
 
     def _folder_of(self, job: Job) -> RunFolder:
         return self.folder.within(*_name_of(job))
@@ -205,13 +205,35 @@ class SearchRun:
         self.folder.restore(lambda arrays, values: _restore(batch, arrays, values))
         for job in self.jobs:
             self._write_metrics(job)
+            self._take_choice(job)
         self._began = time.monotonic()
 
     def advance(self, is_stopped: IsStopped) -> None:
-        """Advance every run in progress by one iteration."""
+        """Advance every run in progress by one iteration; then choose modes by bound, if asked."""
         assert self._batch is not None
+        if self._batch.is_finished:
+            self._choose(next(job for job in self.jobs if not job.is_finished), is_stopped)
+            return
         for ended in self._batch.step():
             self._write(ended)
+
+    def _take_choice(self, job: Job) -> None:
+        """Take over the modes that an earlier run has chosen, if it has."""
+        folder = self._folder_of(job)
+        if job.is_searched and not job.is_finished and folder.has(MODES_FILE):
+            assert folder.path is not None
+            texts = [record.program for record in job.records]
+            job.choose([texts.index(mode["program"]) for mode in read_modes(folder.path)["modes"]])
+
+    def _choose(self, job: Job, is_stopped: IsStopped) -> None:
+        """Choose the modes of a job anew, by their bound."""
+        from pomp.analysis.selection import choose_modes
+
+        texts, cap = [record.program for record in job.records], job.config.score.cap
+        chosen = choose_modes(job.setting, texts, job.modes, cap, is_stopped=is_stopped)
+        if chosen is not None:
+            job.choose(chosen)
+            self._folder_of(job).write_text(MODES_FILE, _in_lines(job.result()))
 
     def save(self) -> None:
         """Write a checkpoint; the one before survives if this fails."""

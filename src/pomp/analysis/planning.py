@@ -1,0 +1,128 @@
+"""Estimate what the best transitions could earn from given modes by planning, quickly.
+
+A planner plays episodes. It knows the task and sees the whole world, but not what will be drawn:
+it looks for the shortest sequence of modes that earns something, of several as short ones for that
+which earns most, runs it, and plans again. It ends an episode when it finds no such sequence. So
+what it earns is less than the best transitions would, and close to it where every sequence that
+pays makes the next one no harder to find.
+
+Axes: B episodes, N nodes of the planner's trees, each a world at the end of some sequence of modes.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.analysis.bounds import Bound, best_of_each, check_bounded, essence_of
+from pomp.analysis.outcomes import Floats, Integers, digest_of
+from pomp.core.streams import Purpose, branch, open_streams
+from pomp.dsl.bytecode import Code, compile_programs
+from pomp.dsl.syntax import Program
+from pomp.engine.rollouts import advance
+from pomp.engine.starts import draw_starts
+from pomp.engine.units import DEFAULT_CAP
+from pomp.karel.interpreter import Cap
+from pomp.karel.world import WorldBatch
+from pomp.machine.config import EpisodeConfig
+from pomp.tasks.task import Setting
+
+EPISODES = 64
+"""Episodes that an estimate is the mean of."""
+_DEPTH, _WIDTH = 32, 32  # macro steps planned ahead, and worlds kept after each of them
+_NOISE = 1  # what the planner draws beside its starts
+
+
+def estimate(
+    setting: Setting,
+    modes: Sequence[Program | str],
+    cap: Cap | str = DEFAULT_CAP,
+    *,
+    episodes: int = EPISODES,
+    most_steps: int = EpisodeConfig().most_steps,
+    seed: int = 0,
+) -> Bound:
+    """Estimate the most that transitions between modes can earn, from below.
+
+    Args:
+        setting: the task.
+        modes: the programs.
+        cap: how long one execution of a mode may last.
+        episodes: how many are played, from starts that no evaluation, validation or training has.
+        most_steps: macro steps of an episode at scale 1.
+        seed: of the starts and of all that is drawn.
+
+    Raises:
+        ConfigError: the task's rewards do not add up to its return, or there are too many modes.
+    """
+    check_bounded(setting, modes)
+    code = compile_programs(modes)
+    worlds = draw_starts(setting, episodes, seed, Purpose.SEARCH)
+    noise = open_streams(Purpose.SEARCH, seed, _NOISE, worlds=episodes)
+    steps_left = np.full(episodes, most_steps * setting.scale)
+    values, is_on = np.zeros(episodes), ~worlds.done
+    plans = 0
+    while is_on.any():
+        on = np.flatnonzero(is_on)
+        sequences = _plan(setting, code, cap, worlds.take(on), values[on], branch(noise[on], plans))
+        is_on[on] = sequences[:, 0] >= 0
+        for modes_of_step in sequences.T:
+            choice = np.full(episodes, -1)
+            choice[on] = modes_of_step
+            choice[worlds.done | (steps_left == 0)] = -1
+            values = advance(setting, code, worlds, choice, cap=cap).returns[:, 0]
+            steps_left -= choice >= 0
+        is_on &= ~worlds.done & (steps_left > 0)
+        plans += 1
+    error = float(values.std() / np.sqrt(episodes))
+    how = f"a planner's mean return in {episodes} episodes, standard error {error:.4f}"
+    return Bound(float(values.mean()), "lower", 0, how)
+
+
+def _plan(
+    setting: Setting,
+    code: Code,
+    cap: Cap | str,
+    worlds: WorldBatch,
+    values: Floats,
+    noise: NDArray[np.uint64],
+) -> Integers:
+    """Look for the shortest sequences of modes that earn something.
+
+    Args:
+        setting: the task.
+        code: the modes.
+        cap: how long one execution of a mode may last.
+        worlds: B worlds as they are now; written.
+        values: `[B]` float64, what was earned up to them.
+        noise: `[B]` uint64, the random streams that the planner imagines.
+
+    Returns:
+        `[B, D]` int64, numbers of modes, filled up with -1; all -1: there is none.
+    """
+    found = np.full((len(worlds), _DEPTH), -1)
+    owner, nodes = np.arange(len(worlds)), worlds
+    nodes.stream[:] = noise
+    path = np.empty((len(worlds), 0), np.int64)
+    known = digest_of(owner, *essence_of(setting, nodes))
+    for depth in range(1, _DEPTH + 1):
+        lanes = np.repeat(np.arange(len(nodes)), len(code))
+        modes = np.tile(np.arange(len(code)), len(nodes))
+        nodes, owner = nodes.take(lanes), owner[lanes]
+        path = np.column_stack([path[lanes], modes])
+        gains = advance(setting, code, nodes, modes, cap=cap).returns[:, 0] - values[owner]
+        top = best_of_each(np.arange(len(nodes)), owner, gains, 1)
+        top = top[gains[top] > 0]
+        found[owner[top], :depth] = path[top]
+        is_open = ~nodes.done & (found[owner, 0] < 0)
+        digests = digest_of(owner, *essence_of(setting, nodes))
+        fresh, first = np.unique(digests, return_index=True)
+        is_new = np.zeros(len(nodes), np.bool_)
+        is_new[first] = ~np.isin(fresh, known)
+        kept = best_of_each(np.flatnonzero(is_open & is_new), owner, gains, _WIDTH)
+        if not len(kept):
+            break
+        known = np.concatenate([known, digests[kept]])
+        nodes, owner, path = nodes.take(kept), owner[kept], path[kept]
+    length = max(1, int((found >= 0).sum(axis=1).max()))
+    return found[:, :length]
