@@ -66,8 +66,8 @@ def test_a_useless_mode_is_exchanged_and_a_good_set_stays():
     chosen = choose_modes(setting, pool, [0, 1, 5])
     assert sorted(chosen) != [0, 1, 5]
     assert set(chosen) <= {0, 1, 2, 3, 4}  # the double and what is no program are never chosen
-    value = selection.estimate_set(setting, [pool[number] for number in chosen], "calls220")
-    assert value >= selection.estimate_set(setting, PRINTED["UpNDown"], "calls220")
+    value, printed = selection.estimate_sets(setting, pool, [chosen, [2, 3, 4]], "calls220")
+    assert value >= printed
     assert choose_modes(setting, pool, chosen) == chosen
 
 
@@ -79,18 +79,29 @@ def test_what_is_no_program_is_replaced():
 def test_a_choice_is_left_when_a_stop_is_asked_for():
     setting, asked = find_task("UpNDown").configure(), []
     found = choose_modes(
-        setting, [IDLE, STAIRS, BACK], [0], is_stopped=lambda: asked.append(0) or len(asked) == 2
+        setting, [IDLE, STAIRS, BACK], [0, 2], is_stopped=lambda: asked.append(0) or len(asked) == 2
     )
     assert found is None
     assert len(asked) == 2
 
 
-def test_where_nothing_is_drawn_a_search_adds_to_the_planner(monkeypatch):
+def test_where_nothing_is_drawn_a_search_adds_to_the_planner():
     setting = find_task("Farmer").configure()
     modes = list(PRINTED["Farmer"])
-    both = selection.estimate_set(setting, modes, "calls220")
+    [both] = selection.estimate_sets(setting, modes, [range(5)], "calls220")
     assert both >= estimate(setting, modes, episodes=1).value
     assert both >= bound(setting, modes, width=200).value
+
+
+def test_sets_are_played_together_as_they_are_alone():
+    setting, pool = find_task("InfHarvester").configure(), [IDLE, *PRINTED["InfHarvester"]]
+    sets = [[1, 2, 3], [0, 1, 2], [3, 3, 0]]
+    together = selection.estimate_sets(setting, pool, sets, "calls220")
+    assert together == [
+        selection.estimate_sets(setting, pool, [one], "calls220")[0] for one in sets
+    ]
+    alone = estimate(setting, PRINTED["InfHarvester"], episodes=16).value
+    assert together[0] == pytest.approx(alone, abs=1e-12)
 
 
 # ---------------------------------------------------------------- the command

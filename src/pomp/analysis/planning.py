@@ -56,58 +56,91 @@ def estimate(
         ConfigError: the task's rewards do not add up to its return, or there are too many modes.
     """
     check_bounded(setting, modes)
-    code = compile_programs(modes)
-    worlds = draw_starts(setting, episodes, seed, Purpose.SEARCH)
-    noise = open_streams(Purpose.SEARCH, seed, _NOISE, worlds=episodes)
-    steps_left = np.full(episodes, most_steps * setting.scale)
-    values, is_on = np.zeros(episodes), ~worlds.done
+    every = np.arange(len(modes))[None]
+    returns = play_sets(
+        setting, compile_programs(modes), every, cap, episodes, most_steps=most_steps, seed=seed
+    )
+    error = float(returns.std() / np.sqrt(episodes))
+    how = f"a planner's mean return in {episodes} episodes, standard error {error:.4f}"
+    return Bound(float(returns.mean()), "lower", 0, how)
+
+
+def play_sets(
+    setting: Setting,
+    code: Code,
+    sets: Integers,
+    cap: Cap | str,
+    episodes: int,
+    *,
+    most_steps: int = EpisodeConfig().most_steps,
+    seed: int = 0,
+) -> Floats:
+    """Let the planner play with several sets of modes, with each from the same starts.
+
+    Args:
+        setting: the task.
+        code: P programs.
+        sets: `[S, K]` int64, numbers of the programs that are the modes of each set.
+        cap: how long one execution of a mode may last.
+        episodes: how many are played with each set.
+        most_steps: macro steps of an episode at scale 1.
+        seed: of the starts and of all that is drawn.
+
+    Returns:
+        `[S, episodes]` float64, the returns.
+    """
+    first = np.tile(np.arange(episodes), len(sets))
+    modes_of = np.repeat(sets, episodes, axis=0)  # [B, K]
+    worlds = draw_starts(setting, episodes, seed, Purpose.SEARCH).take(first)
+    noise = open_streams(Purpose.SEARCH, seed, _NOISE, worlds=episodes)[first]
+    steps_left = np.full(len(worlds), most_steps * setting.scale)
+    values, is_on = np.zeros(len(worlds)), ~worlds.done
     plans = 0
     while is_on.any():
         on = np.flatnonzero(is_on)
-        sequences = _plan(setting, code, cap, worlds.take(on), values[on], branch(noise[on], plans))
+        imagined = worlds.take(on)
+        imagined.stream[:] = branch(noise[on], plans)
+        sequences = _plan(setting, code, cap, modes_of[on], imagined, values[on])
         is_on[on] = sequences[:, 0] >= 0
         for modes_of_step in sequences.T:
-            choice = np.full(episodes, -1)
+            choice = np.full(len(worlds), -1)
             choice[on] = modes_of_step
             choice[worlds.done | (steps_left == 0)] = -1
             values = advance(setting, code, worlds, choice, cap=cap).returns[:, 0]
             steps_left -= choice >= 0
         is_on &= ~worlds.done & (steps_left > 0)
         plans += 1
-    error = float(values.std() / np.sqrt(episodes))
-    how = f"a planner's mean return in {episodes} episodes, standard error {error:.4f}"
-    return Bound(float(values.mean()), "lower", 0, how)
+    return values.reshape(len(sets), episodes)
 
 
 def _plan(
     setting: Setting,
     code: Code,
     cap: Cap | str,
+    modes_of: Integers,
     worlds: WorldBatch,
     values: Floats,
-    noise: NDArray[np.uint64],
 ) -> Integers:
     """Look for the shortest sequences of modes that earn something.
 
     Args:
         setting: the task.
-        code: the modes.
+        code: P programs.
         cap: how long one execution of a mode may last.
-        worlds: B worlds as they are now; written.
+        modes_of: `[B, K]` int64, the programs that are the modes in each world.
+        worlds: B worlds as they are now, but for their random streams, which the planner imagines.
         values: `[B]` float64, what was earned up to them.
-        noise: `[B]` uint64, the random streams that the planner imagines.
 
     Returns:
-        `[B, D]` int64, numbers of modes, filled up with -1; all -1: there is none.
+        `[B, D]` int64, numbers of programs, filled up with -1; all -1: there is no such sequence.
     """
     found = np.full((len(worlds), _DEPTH), -1)
     owner, nodes = np.arange(len(worlds)), worlds
-    nodes.stream[:] = noise
     path = np.empty((len(worlds), 0), np.int64)
     known = digest_of(owner, *essence_of(setting, nodes))
     for depth in range(1, _DEPTH + 1):
-        lanes = np.repeat(np.arange(len(nodes)), len(code))
-        modes = np.tile(np.arange(len(code)), len(nodes))
+        modes = modes_of[owner].ravel()
+        lanes = np.repeat(np.arange(len(nodes)), modes_of.shape[1])
         nodes, owner = nodes.take(lanes), owner[lanes]
         path = np.column_stack([path[lanes], modes])
         gains = advance(setting, code, nodes, modes, cap=cap).returns[:, 0] - values[owner]

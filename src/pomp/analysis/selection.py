@@ -6,8 +6,10 @@ whose set is estimated to earn most takes it, until a whole round changes nothin
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from pomp.analysis.bounds import bound
-from pomp.analysis.planning import estimate
+from pomp.analysis.planning import play_sets
 from pomp.core.errors import PompError
 from pomp.dsl.bytecode import compile_programs
 from pomp.engine.units import DEFAULT_CAP
@@ -42,40 +44,47 @@ def choose_modes(
     first_of = {text: number for number, text in reversed(list(enumerate(programs)))}
     pool = sorted(number for text, number in first_of.items() if _is_program(text))
     best = [first_of[programs[number]] for number in chosen]
-    known: dict[frozenset[int], float] = {}
-
-    def value_of(numbers: Sequence[int]) -> float:
-        key = frozenset(numbers)
-        if key not in known:
-            texts = [programs[number] for number in sorted(key)]
-            is_set = key <= set(pool)
-            known[key] = estimate_set(setting, texts, cap) if is_set else float("-inf")
-        return known[key]
-
-    most = value_of(best)
+    if any(number not in pool for number in best):  # what is no program gives way to any that is
+        best = [number if number in pool else pool[0] for number in best]
+    most = estimate_sets(setting, programs, [best], cap)[0]
     for _ in range(most_rounds):
         before = list(best)
         for place in range(len(best)):
-            for number in pool:
-                if is_stopped():
-                    return None
-                tried = [*best[:place], number, *best[place + 1 :]]
-                if value_of(tried) > most:
-                    best, most = tried, value_of(tried)
+            if is_stopped():
+                return None
+            tried = [[*best[:place], number, *best[place + 1 :]] for number in pool]
+            values = estimate_sets(setting, programs, tried, cap)
+            if max(values) > most:
+                most = max(values)
+                best = tried[values.index(most)]
         if best == before:
             break
     return best
 
 
-def estimate_set(setting: Setting, modes: Sequence[str], cap: Cap | str) -> float:
-    """Estimate quickly what the best transitions could earn from modes.
+def estimate_sets(
+    setting: Setting, programs: Sequence[str], sets: Sequence[Sequence[int]], cap: Cap | str
+) -> list[float]:
+    """Estimate quickly what the best transitions could earn from each of several sets of modes.
 
     Where nothing is drawn, a search adds to what the planner finds.
+
+    Args:
+        setting: the task.
+        programs: texts.
+        sets: numbers of programs, equally many in each.
+        cap: how long one execution of a mode may last.
     """
-    found = estimate(setting, modes, cap, episodes=_EPISODES).value
-    if setting.task.draws(setting):
-        return found
-    return max(found, bound(setting, modes, cap, width=_WIDTH).value)
+    used = sorted({number for one in sets for number in one})
+    rows = np.searchsorted(used, np.array(sets))
+    code = compile_programs([programs[number] for number in used])
+    returns = play_sets(setting, code, rows, cap, _EPISODES)
+    values = [float(mean) for mean in returns.mean(axis=1)]
+    if setting.task.draws(setting) or setting.task.event_count(setting) is not None:
+        return values
+    texts = [[programs[number] for number in dict.fromkeys(one)] for one in sets]
+    searched = [bound(setting, modes, cap, width=_WIDTH).value for modes in texts]
+    return [max(pair) for pair in zip(values, searched, strict=True)]
 
 
 def _is_program(text: str) -> bool:
