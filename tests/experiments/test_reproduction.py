@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from commands import call
+from pomp.analysis import choose_modes
 from pomp.core.errors import ConfigError, DataFileError, OutputError
 from pomp.core.locks import locked
 from pomp.experiments.backends import ProcessPool
@@ -274,3 +275,19 @@ def test_bad_input_is_one_line_and_makes_nothing(given, message, tmp_path, capsy
     assert message in err
     assert len(err.strip().splitlines()) == 1
     assert not Path(folder).exists()
+
+
+def test_modes_by_bound_are_chosen_from_the_runs_of_pomp(tmp_path):
+    asked = {**SMALL, "seeds": [0], "settings": {"search.mode.runs": 2}}
+    cells = list_cells("table2", methods=["pomp-bound"], **asked)
+    found = reproduce(cells, out=tmp_path / "store", stages=("search",))
+    searched, chosen = sorted(found.results, key=lambda one: one.cell.method)
+    assert (searched.cell.method, chosen.cell.method) == ("pomp", "pomp-bound")
+    assert set(searched.programs) <= set(searched.values["pool"])
+    assert len(searched.values["pool"]) == 6  # three modes, two runs each
+    before = [searched.values["pool"].index(text) for text in searched.programs]
+    again = choose_modes(chosen.cell.setting, searched.values["pool"], before)
+    assert chosen.programs == tuple(searched.values["pool"][number] for number in again)
+    assert chosen.values["settings"]["search"]["mode"]["select"] == "bound"
+    assert searched.values["settings"]["search"]["mode"]["select"] == "diversified"
+    assert chosen.values["cost"]["candidates"] == searched.values["cost"]["candidates"] > 0

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from pomp.analysis.bounds import check_bounded
+from pomp.analysis.selection import choose_modes
 from pomp.core.configs import to_json
 from pomp.core.cuda import check_device
 from pomp.core.errors import ConfigError, DataFileError
@@ -166,6 +168,9 @@ class SearchRun:
         self, jobs: list[Job], device: str, folder: RunFolder, stage: str = "runs"
     ) -> None:
         self.jobs, self.device, self.folder, self.stage = jobs, device, folder, stage
+        for job in jobs:
+            if job.config.mode.select == "bound":
+                check_bounded(job.setting, range(job.config.mode.modes))
         self._batch: Batch | None = None
         self._began = time.monotonic()
 
@@ -227,8 +232,6 @@ class SearchRun:
 
     def _choose(self, job: Job, is_stopped: IsStopped) -> None:
         """Choose the modes of a job anew, by their bound."""
-        from pomp.analysis.selection import choose_modes
-
         texts, cap = [record.program for record in job.records], job.config.score.cap
         chosen = choose_modes(job.setting, texts, job.modes, cap, is_stopped=is_stopped)
         if chosen is not None:
