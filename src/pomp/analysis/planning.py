@@ -12,7 +12,6 @@ Axes: B episodes, N nodes of the planner's trees, each a world at the end of som
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pomp.analysis.bounds import Bound, best_of_each, check_bounded, essence_of
 from pomp.analysis.outcomes import Floats, Integers, digest_of
