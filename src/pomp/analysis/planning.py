@@ -28,7 +28,9 @@ from pomp.tasks.task import Setting
 
 EPISODES = 64
 """Episodes that an estimate is the mean of."""
-_DEPTH, _WIDTH = 32, 32  # macro steps planned ahead, and worlds kept after each of them
+DEPTH = 32
+"""Macro steps that are planned ahead at most."""
+_WIDTH = 32  # worlds kept after each of them
 _NOISE = 1  # what the planner draws beside its starts
 
 
@@ -71,6 +73,7 @@ def play_sets(
     cap: Cap | str,
     episodes: int,
     *,
+    depth: int = DEPTH,
     most_steps: int = EpisodeConfig().most_steps,
     seed: int = 0,
 ) -> Floats:
@@ -82,6 +85,7 @@ def play_sets(
         sets: `[S, K]` int64, numbers of the programs that are the modes of each set.
         cap: how long one execution of a mode may last.
         episodes: how many are played with each set.
+        depth: macro steps that are planned ahead at most.
         most_steps: macro steps of an episode at scale 1.
         seed: of the starts and of all that is drawn.
 
@@ -99,7 +103,7 @@ def play_sets(
         on = np.flatnonzero(is_on)
         imagined = worlds.take(on)
         imagined.stream[:] = branch(noise[on], plans)
-        sequences = _plan(setting, code, cap, modes_of[on], imagined, values[on])
+        sequences = _plan(setting, code, cap, modes_of[on], imagined, values[on], depth)
         is_on[on] = sequences[:, 0] >= 0
         for modes_of_step in sequences.T:
             choice = np.full(len(worlds), -1)
@@ -119,6 +123,7 @@ def _plan(
     modes_of: Integers,
     worlds: WorldBatch,
     values: Floats,
+    most: int,
 ) -> Integers:
     """Look for the shortest sequences of modes that earn something.
 
@@ -129,15 +134,16 @@ def _plan(
         modes_of: `[B, K]` int64, the programs that are the modes in each world.
         worlds: B worlds as they are now, but for their random streams, which the planner imagines.
         values: `[B]` float64, what was earned up to them.
+        most: how long a sequence is at most.
 
     Returns:
         `[B, D]` int64, numbers of programs, filled up with -1; all -1: there is no such sequence.
     """
-    found = np.full((len(worlds), _DEPTH), -1)
+    found = np.full((len(worlds), most), -1)
     owner, nodes = np.arange(len(worlds)), worlds
     path = np.empty((len(worlds), 0), np.int64)
     known = digest_of(owner, *essence_of(setting, nodes))
-    for depth in range(1, _DEPTH + 1):
+    for depth in range(1, most + 1):
         modes = modes_of[owner].ravel()
         lanes = np.repeat(np.arange(len(nodes)), modes_of.shape[1])
         nodes, owner = nodes.take(lanes), owner[lanes]

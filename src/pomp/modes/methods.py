@@ -161,7 +161,7 @@ def configure(
     setting = task if isinstance(task, Setting) else find_task(task).configure()
     own = _changes_of(chosen, preset)
     for_task = _for_task(chosen.name if _is_shipped(chosen) else None, setting)
-    for_preset = _for_preset(chosen.proposer, preset, is_certain=_is_certain(setting))
+    for_preset = _for_preset(chosen.proposer, preset, is_certain=is_certain(setting))
     settings = {**_for_published_code(setting), **own, **for_task, **for_preset}
     if settings.get("mode.modes") == TASK_MODES:
         settings["mode.modes"] = setting.task.modes
@@ -219,7 +219,7 @@ def _for_task(method: str | None, setting: Setting) -> dict[str, Any]:
     """Return what a shipped method (None: one of your own) changes for a task."""
     settings: dict[str, Any] = {}
     task = setting.task.name
-    if _is_certain(setting):
+    if is_certain(setting):
         settings["score.starts"] = 1
     if method == "annealing-modes" and len(setting.task.scales) > 1:  # a horizon to stretch
         settings["score.rounds"] = 100
@@ -234,7 +234,7 @@ def _for_task(method: str | None, setting: Setting) -> dict[str, Any]:
     return settings
 
 
-def _is_certain(setting: Setting) -> bool:
+def is_certain(setting: Setting) -> bool:
     """Whether all episodes of a program are the same: one start, and steps draw nothing."""
     if setting.task.starts is None or setting.task.draws(setting):
         return False
