@@ -67,8 +67,8 @@ def estimate_sets(
 ) -> list[float]:
     """Estimate what transitions that are learned could earn from each of several sets of modes.
 
-    It is what a planner earns that looks eight macro steps ahead: of twenty-five sets that a network
-    was trained on, those in which a reward may take longer were learned seldom, all others always.
+    It is what a planner earns that looks eight macro steps ahead: rewards that take longer to reach
+    are seldom found by a network that learns (`docs/RESULTS.md` has the measurement).
 
     Args:
         setting: the task.
