@@ -74,6 +74,7 @@ def test_a_useless_mode_is_exchanged_and_a_good_set_stays():
 def test_what_is_no_program_is_replaced():
     setting = find_task("UpNDown").configure()
     assert choose_modes(setting, ["DEF run m( m)", STAIRS], [0]) == [1]
+    assert choose_modes(setting, ["DEF run m( m)"], [0]) == [0]  # there is nothing else
 
 
 def test_a_choice_is_left_when_a_stop_is_asked_for():

@@ -1,7 +1,8 @@
 """Choose modes from programs by what transitions could earn from them.
 
 A set of modes is improved by exchange: at each place in turn every program is tried, and the one
-whose set is estimated to earn most takes it, until a whole round changes nothing.
+whose set is estimated to earn most takes it, until a whole round changes nothing. It begins once
+with the set that is given, and once with the best single program everywhere; the better end counts.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,9 +44,32 @@ def choose_modes(
     """
     first_of = {text: number for number, text in reversed(list(enumerate(programs)))}
     pool = sorted(number for text, number in first_of.items() if _is_program(text))
-    best = [first_of[programs[number]] for number in chosen]
-    if any(number not in pool for number in best):  # what is no program gives way to any that is
-        best = [number if number in pool else pool[0] for number in best]
+    if not pool:
+        return list(chosen)
+    begun = [first_of[programs[number]] for number in chosen]
+    alone = estimate_sets(setting, programs, [[number] for number in pool], cap)
+    first = pool[alone.index(max(alone))]
+    # What is no program gives way to the best; and modes may have been chosen badly from the first.
+    beginnings = [[number if number in pool else first for number in begun], [first] * len(begun)]
+    found = []
+    for beginning in beginnings:
+        better = _exchange(setting, programs, pool, beginning, cap, most_rounds, is_stopped)
+        if better is None:
+            return None
+        found.append(better)
+    return max(found, key=lambda one: one[0])[1]
+
+
+def _exchange(
+    setting: Setting,
+    programs: Sequence[str],
+    pool: list[int],
+    best: list[int],
+    cap: Cap | str,
+    most_rounds: int,
+    is_stopped: Callable[[], bool],
+) -> tuple[float, list[int]] | None:
+    """Improve a set by exchange; returns what it is estimated to earn, and the set."""
     most = estimate_sets(setting, programs, [best], cap)[0]
     for _ in range(most_rounds):
         before = list(best)
@@ -59,7 +83,7 @@ def choose_modes(
                 best = tried[values.index(most)]
         if best == before:
             break
-    return best
+    return most, best
 
 
 def estimate_sets(
