@@ -349,7 +349,15 @@ def with_given(
     for setting in settings:
         missing = [seed for seed in seeds if (setting.task.name, seed) not in given]
         if missing:
-            raise ConfigError(f"there are no modes of {setting.task.name} with seed {missing[0]}")
+            name, seed = setting.task.name, missing[0]
+            known = sorted(other for task, other in given if task == name)
+            found = (
+                f"there are those of seeds {', '.join(map(str, known))}" if known else "none at all"
+            )
+            raise ConfigError(
+                f"there are no modes of {name} with seed {seed} ({found}); search them first: "
+                f"pomp search {name} --seeds {seed}"
+            )
     if plan.own_sensors and not machines:
         raise ConfigError("programs as modes have no rules that could ask for sensors")
     sensed = plan.own_sensors or sensors_in(machines.values())
