@@ -1,4 +1,9 @@
 from pomp.analysis.bounds import Bound as Bound, bound as bound
+from pomp.analysis.extracted import (
+    Extraction as Extraction,
+    save_extraction as save_extraction,
+)
+from pomp.analysis.extraction import ExtractionConfig as ExtractionConfig, extract as extract
 from pomp.analysis.pictures import (
     describe_machine as describe_machine,
     frames_of as frames_of,

@@ -21,6 +21,7 @@ from pomp.cli.embedding import Embedding, EmbeddingTrain
 from pomp.cli.evaluate import Eval
 from pomp.cli.evolve import Evolve
 from pomp.cli.explain import Explain
+from pomp.cli.extract import Extract
 from pomp.cli.plain_help import speak_plainly
 from pomp.cli.play import Play
 from pomp.cli.plot import Plot
@@ -54,6 +55,7 @@ Command = (
     | Annotated[BoundCommand, subcommand("bound")]
     | Annotated[Explain, subcommand("explain")]
     | Annotated[Simplify, subcommand("simplify")]
+    | Annotated[Extract, subcommand("extract")]
     | Annotated[Play, subcommand("play")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Reproduce, subcommand("reproduce")]

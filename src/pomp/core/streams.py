@@ -21,7 +21,7 @@ _S11, _S27, _S30, _S31, _S32 = (np.uint64(bits) for bits in (11, 27, 30, 31, 32)
 class Purpose(IntEnum):
     """What a stream is drawn for; streams of different purposes never meet."""
 
-    EVALUATION, VALIDATION, TRAINING, SEARCH, DATA, PROGRAMS, ENVIRONMENT = range(7)
+    EVALUATION, VALIDATION, TRAINING, SEARCH, DATA, PROGRAMS, ENVIRONMENT, EXTRACTION = range(8)
 
 
 @scalar

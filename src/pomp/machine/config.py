@@ -1,4 +1,4 @@
-"""Settings of a machine: how it acts, and the network that may choose its modes.
+"""Settings of a machine: how it acts, the network that may choose its modes, its bottleneck.
 
 Defaults are the paper's; where paper and published code disagree, the field says how.
 """
@@ -12,6 +12,7 @@ from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.interpreter import Cap
 
 Inputs = Literal["grid+mode", "grid", "perceptions+mode"]
+Recipe = Literal["decisions", "paper"]
 
 MAX_MODES = 100
 
@@ -52,3 +53,40 @@ class NetworkConfig:
         check_choices(self, inputs=Inputs)
         check_ranges(self, hidden=(1, 4096))
         check_flags(self, "weight_norm")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BottleneckConfig:
+    """How a bottleneck is learned."""
+
+    recipe: Recipe = "decisions"
+    """What it must keep: decisions, of the network with the decoded feature, and the feature; or
+    as in the paper the feature alone."""
+    weight: float = 0.9
+    """The share of the decisions in the loss of that recipe; the feature has the rest."""
+    epochs: int = 400
+    """Passes over the features at most."""
+    steps: int = 3000
+    """Gradient steps at most."""
+    batch: int = 256
+    """Features of a step. Published: 32."""
+    learning_rate: float = 3e-3
+    """At the first step; it falls to 0 in a straight line. Published: 1e-4, without falling."""
+
+    def __post_init__(self) -> None:
+        check_choices(self, recipe=Recipe)
+        check_ranges(
+            self, weight=(0.0, 1.0), epochs=(1, 1_000_000), steps=(1, 100_000_000),
+            batch=(1, 1_000_000), learning_rate=(1e-9, 10.0),
+        )  # fmt: skip
+
+    @classmethod
+    def of(cls, recipe: str) -> "BottleneckConfig":
+        """Return the settings of a recipe.
+
+        Paper: the published code tries the weights of each epoch in the policy and keeps the best;
+        here the last ones are kept.
+        """
+        if recipe != "paper":
+            return cls(recipe=recipe)  # type: ignore[arg-type]  # checked there
+        return cls(recipe="paper", steps=100_000_000, batch=32, learning_rate=1e-4)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import lines_of
+from pomp.machine.code_table import CodeTable
 from pomp.machine.policy import STOP, ProgramMachine
 from pomp.machine.transitions import DecisionList, Rule
 
@@ -194,8 +195,9 @@ def lay_out(
 def exits_of(machine: ProgramMachine, counts: NDArray[np.int64] | None) -> list[list[Exit]]:
     """Return what can follow the start and each mode.
 
-    With rules these are the rules, in their order; else the choices that were made, the most
-    frequent first, but for the rarest.
+    With rules these are the rules, in their order; with a table of codes the choices that it has,
+    with their observations; else the choices that were made, the most frequent first. The rarest of
+    those that are drawn are left out.
 
     Args:
         machine: which.
@@ -210,6 +212,9 @@ def exits_of(machine: ProgramMachine, counts: NDArray[np.int64] | None) -> list[
         lone = ((), *(("always",) for _ in machine.modes))
         return [_rule_exits(rules, row, modes, text)
                 for rules, row, text in zip(lists, rows, lone, strict=True)]  # fmt: skip
+    if isinstance(machine.transition, CodeTable):
+        by_row = zip(machine.transition.probs, rows, strict=True)
+        return [_code_exits(probs, row) for probs, row in by_row]
     return [[] if row is None else _counted_exits(row) for row in rows]
 
 
@@ -239,6 +244,58 @@ def _rule_exits(
         note = f"{shares[to]:.0%}{together}" if is_told else ""
         exits.append(Exit(to, conditions, note, float(shares[to])))
     return exits
+
+
+def _code_exits(probs: NDArray[np.float64], shares: NDArray[np.float64] | None) -> list[Exit]:
+    """Return the exits of a row of a table of codes.
+
+    Args:
+        probs: `[O, K + 1]` float64, how likely what is chosen at each observation.
+        shares: `[K + 1]` float64, how often which choice was made; None: nobody has counted.
+    """
+    exits = []
+    for to in np.flatnonzero((probs >= LEAST_SHARE).any(axis=0)).tolist():
+        column = probs[:, to]
+        if (column == 1.0).all():
+            conditions: tuple[str, ...] = ("always",)
+        else:
+            conditions = _join(_name_observations(column))
+        told = shares is not None and shares.any()
+        note = f"{shares[to]:.0%}" if told else ""  # type: ignore[index]  # it is not None
+        exits.append(Exit(to, conditions, note, None if shares is None else float(shares[to])))
+    return exits
+
+
+def _name_observations(probs: NDArray[np.float64]) -> list[str]:
+    """Return the names of observations, as `O1-O3`, or with how likely a choice is there.
+
+    Args:
+        probs: `[O]` float64, how likely the choice is at each.
+    """
+    names, sure = list[str](), list[int]()
+    for number, prob in enumerate([*probs.tolist(), 0.0]):
+        if prob == 1.0:
+            sure.append(number)
+            continue
+        if sure:
+            first, last = f"O{sure[0] + 1}", f"O{sure[-1] + 1}"
+            names.append(first if first == last else f"{first}-{last}")
+            sure.clear()
+        if prob >= LEAST_SHARE:
+            names.append(f"O{number + 1} {prob:.0%}")
+    return names
+
+
+def _join(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names in lines, with commas between them."""
+    lines = [names[0]]
+    for name in names[1:]:
+        if len(lines[-1]) + len(name) + 2 < _WIDE:
+            lines[-1] += f", {name}"
+        else:
+            lines[-1] += ","
+            lines.append(name)
+    return tuple(lines)
 
 
 def _counted_exits(shares: NDArray[np.float64]) -> list[Exit]:

@@ -18,6 +18,7 @@ from pomp.core.streams import Purpose, draw_units, open_streams
 from pomp.engine.lanes import BY_CHOICE
 from pomp.engine.starts import draw_starts, enumerate_starts
 from pomp.karel.world import WorldBatch
+from pomp.machine.code_table import CodeTable
 from pomp.machine.episodes import Episodes
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import DecisionList, check_chosen
@@ -197,7 +198,8 @@ def begin_exactly(
         The worlds, and their probabilities `[N]` float64; None if there are more than
         `MOST_LISTED`, or something else is random.
     """
-    is_sure = greedy or isinstance(machine.transition, DecisionList)
+    by = machine.transition
+    is_sure = greedy or isinstance(by, DecisionList) or (isinstance(by, CodeTable) and by.is_sure)
     return list_all(setting) if is_sure else None
 
 

@@ -217,12 +217,38 @@ class Ensemble:
             Logits `[E, B, K + 1]`, the last of a member's own being the end, and values `[E, B]`.
         """
         parts = self.shape.split(parameters)
+        return self.decide(parts, self.look(parts, observations), modes)
+
+    def look(self, parts: dict[str, Tensor], observations: Tensor) -> Tensor:
+        """Compute what networks make of their observations, before the last modes matter.
+
+        Args:
+            parts: the parameters.
+            observations: `[E, B, 8, H, W]` uint8 planes, or `[E, B]` int16 readings.
+
+        Returns:
+            `[E, B, hidden]` float32 features of the grid, or `[E, B, 5]` perceptions.
+        """
         if self.shape.sees_grid:
-            hidden = _relu(parts, "grid.2", _convolve_grid(parts, observations))
-        else:
-            hidden = _unpack_senses(observations)
+            return _relu(parts, "grid.2", _convolve_grid(parts, observations))
+        return _unpack_senses(observations)
+
+    def decide(
+        self, parts: dict[str, Tensor], features: Tensor, modes: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Compute logits and values.
+
+        Args:
+            parts: the parameters.
+            features: `[E, B, F]` float32, what `look` returned.
+            modes: `[E, B]` int64, the last modes; -1 before the first.
+
+        Returns:
+            Logits `[E, B, K + 1]` and values `[E, B]`.
+        """
+        hidden = features
         if self.shape.sees_mode:
-            last = (modes.unsqueeze(-1) == self._every).to(parameters.dtype)
+            last = (modes.unsqueeze(-1) == self._every).to(features.dtype)
             if self.shape.sees_grid:
                 last = _relu(parts, "mode", last)
             hidden = torch.cat([hidden, last], dim=-1)

@@ -27,6 +27,7 @@ from pomp.dsl.printer import print_program
 from pomp.engine.lanes import BY_CHOICE
 from pomp.karel.sensor_set import find_sensors
 from pomp.karel.world import WorldBatch
+from pomp.machine.code_table import CodeTable
 from pomp.machine.config import MAX_MODES, EpisodeConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.transitions import (
@@ -41,6 +42,8 @@ from pomp.tasks.task import Setting, Task
 MACHINE_FILE, WEIGHTS_FILE = "machine.json", "machine.safetensors"
 FORMAT = 1
 """Rises when files of this version could not be read by earlier ones."""
+
+_SEEING = (NetworkTransition, CodeTable)  # kinds of transitions that look at the grid
 
 NAME = re.compile("[A-Za-z][A-Za-z0-9_-]*")
 STOP = "stop"
@@ -102,7 +105,7 @@ class ProgramMachine:
             raise ConfigError(f"a machine has 1 to {MAX_MODES} modes, got {len(self.modes)}")
         self.modes = tuple(print_program(parse(mode)) for mode in self.modes)
         transition = self.transition
-        count = transition.modes if isinstance(transition, NetworkTransition) else None
+        count = transition.modes if isinstance(transition, _SEEING) else None
         count = len(transition.after) if isinstance(transition, DecisionList) else count
         if count is not None and count != len(self.modes):
             raise ConfigError(
@@ -157,8 +160,9 @@ class ProgramMachine:
     def episodes(self, setting: Setting, worlds: WorldBatch, *, restarts: bool = False) -> Episodes:
         """Worlds in which this machine's modes run."""
         size = (worlds.height, worlds.width)
-        if isinstance(self.transition, NetworkTransition) and not self.transition.fits(size):
-            expected = "x".join(map(str, self.transition.size))
+        seeing = self.transition if isinstance(self.transition, _SEEING) else None
+        if seeing is not None and not seeing.fits(size):
+            expected = "x".join(map(str, seeing.size))
             raise ConfigError(
                 f"this network sees a grid of {expected}, the world is {size[0]}x{size[1]}"
             )
@@ -263,7 +267,7 @@ class ProgramMachine:
     ) -> "ProgramMachine":
         parts = dict(values["transition"])
         found = _find_kind(parts.pop("kind"), allow)
-        has_arrays = found is NetworkTransition or (path / WEIGHTS_FILE).exists()
+        has_arrays = found in _SEEING or (path / WEIGHTS_FILE).exists()
         arrays = read_arrays(path / WEIGHTS_FILE, "machine")[0] if has_arrays else {}
         transition = _read_transition(found, parts, arrays, allow)
         task, variant, options = values["task"], values["variant"], values["options"]
@@ -292,9 +296,7 @@ class ProgramMachine:
         return machine
 
 
-_KINDS: dict[str, type[Transition]] = {
-    kind.kind: kind for kind in (DecisionList, NetworkTransition)
-}
+_KINDS: dict[str, type[Transition]] = {kind.kind: kind for kind in (DecisionList, *_SEEING)}
 
 
 def _name_kind(transition: Transition) -> str:

@@ -1,0 +1,319 @@
+"""Extract a state machine from a machine whose transitions are a network's.
+
+A quantised bottleneck turns what the network sees into codes (`pomp.machine.bottleneck`); asking
+the network at every code after every mode gives a table (`pomp.machine.code_table`). Codes with
+equal columns are one observation. Then those whose choices are most alike where they were met are
+merged further, as long as the machine, which is run at every try, still earns enough.
+
+Starts and choices of the episodes that teach are drawn for this alone, trials are played on
+validation starts, and only what comes out is played on those of evaluation.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.analysis.code_tables import be_certain, gather, merge_alike, merge_equal
+from pomp.analysis.extracted import Extraction, SizeTried, TableTrial, minimise
+from pomp.core.configs import check_choices, check_ranges
+from pomp.core.errors import ConfigError
+from pomp.core.extras import LEARN, require
+from pomp.core.streams import Purpose, draw_units, open_streams
+from pomp.engine.starts import draw_starts
+from pomp.machine.code_table import CodeTable, layers_of
+from pomp.machine.config import BottleneckConfig
+from pomp.machine.evaluation import Evaluation, evaluate, list_all, play, play_exactly
+from pomp.machine.policy import ProgramMachine
+from pomp.machine.transitions import NetworkTransition
+
+Choices = Literal["auto", "greedy", "sampled"]
+
+SIZES = (2, 3, 4, 6, 8, 12)
+MOST_UNITS = 64
+_RANDOM = 0.3  # of the choices in the random part of an episode
+_UNMET = 1e-6  # of a visit is what the network would choose where it never was
+_LONGER = 4  # times as many programs as the network's longest episode may a trial have
+_STARTS, _DRAWS, _MIXING = 0, 1, 2  # streams of the episodes that teach
+
+Tell = Callable[[str, int], None]
+"""Called with what comes next, and how many sizes were finished since the last call."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExtractionConfig:
+    """How a state machine is extracted."""
+
+    sizes: tuple[int, ...] = SIZES
+    """Units of a code that are tried."""
+    keep: float = 0.95
+    """The share of the network's return that a smaller machine must keep."""
+    choices: Choices = "auto"
+    """What the table holds: the likeliest choices, as in the paper; how likely each is; auto: the
+    latter only if no machine with the former keeps enough."""
+    episodes: int = 64
+    """Episodes that teach."""
+    trials: int = 100
+    """Episodes in which a candidate is tried."""
+    bottleneck: BottleneckConfig = field(default_factory=BottleneckConfig)
+
+    def __post_init__(self) -> None:
+        check_choices(self, choices=Choices)
+        check_ranges(self, keep=(0.0, 1.0), episodes=(4, 100_000), trials=(1, 100_000))
+        are_sizes = all(type(size) is int and 1 <= size <= MOST_UNITS for size in self.sizes)
+        if not self.sizes or not are_sizes or len(set(self.sizes)) < len(self.sizes):
+            given = " ".join(map(str, self.sizes)) or "none"
+            raise ConfigError(
+                f"sizes are different whole numbers from 1 to {MOST_UNITS}, got {given}"
+            )
+
+
+def extract(
+    machine: ProgramMachine,
+    config: ExtractionConfig | None = None,
+    *,
+    seed: int = 0,
+    tell: Tell = lambda what, sizes: None,
+) -> Extraction:
+    """Extract a state machine from a machine with a network.
+
+    Args:
+        machine: which.
+        config: how; None: with the defaults.
+        seed: of episodes and of the bottlenecks' first weights.
+        tell: hears what comes next.
+
+    Raises:
+        ConfigError: the machine has no network.
+        MissingExtraError: torch is not installed.
+    """
+    config = config or ExtractionConfig()
+    if not isinstance(machine.transition, NetworkTransition):
+        raise ConfigError(
+            "a state machine is extracted from a network, and this machine has none: "
+            f"{machine.headline}; pomp explain shows what it does"
+        )
+    require(LEARN, "extracting a machine")
+    tell("episodes", 0)
+    study = _Study(machine, machine.transition, config, seed)
+    tried = []
+    for units in config.sizes:
+        tell(f"{units} units", 0)
+        tried.append(study.try_size(units))
+        tell(f"{units} units", 1)
+    kind, units, trial = _pick(tried, config.choices)
+    origin = {"extraction": {"units": units, "choices": kind, "seed": seed}}
+    extracted = replace(
+        machine,
+        transition=trial.table,
+        names=machine.names or tuple(f"M{number + 1}" for number in range(len(machine.modes))),
+        provenance={**machine.provenance, **origin},
+    )
+    minimal = minimise(extracted)
+    return Extraction(
+        machine=extracted,
+        minimal=minimal,
+        choices=kind,
+        units=units,
+        is_enough=trial.is_enough,
+        goal=study.goal,
+        sizes=tuple(tried),
+        network=evaluate(machine),
+        greedy=evaluate(machine, greedy=True),
+        found=evaluate(extracted),
+        minimal_found=evaluate(minimal),
+    )
+
+
+def _pick(tried: list[SizeTried], choices: str) -> tuple[str, int, TableTrial]:
+    """Return the kind, the units and the trial of the machine that is kept.
+
+    It is the one with the fewest observations among those that earned enough, greedy ones first;
+    else the one that earned most.
+    """
+    found = [
+        (kind, size.units, trial)
+        for size in tried
+        for kind, trial in (("greedy", size.complete), *size.merged.items())
+        if choices in ("auto", kind)
+    ]
+    enough = [one for one in found if one[2].is_enough]
+    if enough:
+        return min(enough, key=lambda one: (one[0] != "greedy", one[2].observations))
+    return max(found, key=lambda one: one[2].mean)
+
+
+@dataclass(frozen=True)
+class _Met:
+    """What episodes of the network met, in N macro steps.
+
+    Attributes:
+        features: `[N, D]` float32, what it made of what it saw.
+        modes: `[N]` int64, the last modes; -1 before the first.
+        probs: `[N, K + 1]` float64, how likely what was chosen.
+    """
+
+    features: NDArray[np.float32]
+    modes: NDArray[np.int64]
+    probs: NDArray[np.float64]
+
+
+class _Study:
+    """A network that is looked into: what it met, and what is enough.
+
+    Attributes:
+        goal: the mean return that a smaller machine must have.
+    """
+
+    def __init__(
+        self,
+        machine: ProgramMachine,
+        transition: NetworkTransition,
+        config: ExtractionConfig,
+        seed: int,
+    ) -> None:
+        from pomp.machine.bottleneck import OpenedNetwork
+
+        self._machine, self._config, self._seed = machine, config, seed
+        self._has_greedy = False
+        self._setting = machine.configure()
+        self._transition, self._network = transition, OpenedNetwork(transition)
+        found = self._play(machine)
+        self.goal = found.mean - (1.0 - config.keep) * abs(found.mean)
+        most = machine.episode.most_steps
+        if found.ended.all():
+            most = min(most, _LONGER * (int(found.programs.max()) + 1))
+        self._short = replace(machine.episode, most_steps=most)
+        self._met = self._watch(int(found.programs.mean()) + 1)
+
+    def _watch(self, length: int) -> _Met:
+        """Play episodes that teach, of about so many programs.
+
+        Three of four are sampled, the fourth is greedy, which ends with the others at the latest;
+        in every second one, some choices up to a random step are random modes.
+        """
+        count, modes = self._config.episodes, len(self._machine.modes)
+        worlds = draw_starts(self._setting, count, self._seed, Purpose.EXTRACTION)
+        running = self._machine.episodes(self._setting, worlds)
+        draws = open_streams(Purpose.EXTRACTION, self._seed, _DRAWS, worlds=count)
+        mixing = open_streams(Purpose.EXTRACTION, self._seed, _MIXING, worlds=count)
+        until = draw_units(mixing, 1)[0] * length * (np.arange(count) % 2)
+        is_greedy = np.arange(count) % 4 == 3
+        choose, look = self._transition.chooser(running), self._network.watch(running)
+        features, last, step = list[NDArray[np.float32]](), list[NDArray[np.int64]](), 0
+        while not (running.ending[~is_greedy] != 0).all():
+            goes_on = running.ending == 0
+            features.append(look()[goes_on])
+            last.append(running.mode[goes_on])
+            mixed, which = draw_units(mixing, 2)
+            choices = np.where(is_greedy, choose(None), choose(draw_units(draws, 1)[0]))
+            is_mixed = (mixed < _RANDOM) & (step < until)
+            running.step(np.where(is_mixed, (which * modes).astype(np.int64), choices))
+            step += 1
+        met, before = np.concatenate(features), np.concatenate(last)
+        probs = self._network.probabilities(met)[np.arange(len(met)), before + 1]
+        return _Met(met, before, probs)
+
+    def _play(self, machine: ProgramMachine) -> Evaluation:
+        """Play a machine on trial starts, or on all starts where that is exact."""
+        table = machine.transition
+        exact = None
+        if isinstance(table, CodeTable) and table.is_sure:
+            exact = list_all(self._setting)
+        if exact is not None and len(exact[0]) <= self._config.trials:
+            try:
+                return play_exactly(machine, self._setting, *exact)
+            except ConfigError:  # it draws, though the task does not say so
+                pass
+        count = self._config.trials
+        worlds = draw_starts(self._setting, count, self._seed, Purpose.VALIDATION)
+        draws = open_streams(Purpose.VALIDATION, self._seed, 1, worlds=count)
+        return play(machine, self._setting, worlds, draws)
+
+    def _try(self, table: CodeTable) -> TableTrial:
+        """Run a table; a machine that never ends is stopped early."""
+        found = self._play(replace(self._machine, transition=table, episode=self._short))
+        error = 0.0 if found.is_exact else found.std / len(found.returns) ** 0.5
+        return TableTrial(table, found.mean, error, found.mean - error >= self.goal)
+
+    def try_size(self, units: int) -> SizeTried:
+        """Learn codes of a size, make tables of them and run these."""
+        from pomp.machine.bottleneck import fit_bottleneck
+
+        met = self._met
+        bottleneck = fit_bottleneck(
+            self._network, met.features, met.modes, units, self._config.bottleneck, self._seed
+        )
+        codes, which, counts = np.unique(
+            bottleneck.encode(met.features), axis=0, return_inverse=True, return_counts=True
+        )
+        order = np.argsort(-counts, kind="stable")  # the most frequent first
+        codes, which = codes[order], np.argsort(order)[which.reshape(-1)]
+        asked = self._network.probabilities(bottleneck.decode(codes)).transpose(1, 0, 2)
+        weights = {**layers_of(self._transition.arrays), **bottleneck.encoder}
+
+        def tabulate(groups: NDArray[np.int64], probs: NDArray[np.float64]) -> CodeTable:
+            again = merge_equal(probs)
+            _, first = np.unique(again, return_index=True)
+            return CodeTable(
+                self._transition.config, self._transition.size, self._transition.modes, weights,
+                codes, again[groups], np.ascontiguousarray(probs[:, first]),
+            )  # fmt: skip
+
+        complete = self._try(tabulate(np.arange(len(codes)), be_certain(asked)))
+        visits = np.zeros_like(asked)
+        np.add.at(visits, (met.modes + 1, which), met.probs)
+        merged = {}
+        for kind in self._kinds():
+            weighed = visits + _UNMET * asked
+            if kind == "greedy":
+                weighed = be_certain(asked) * weighed.sum(axis=-1, keepdims=True)
+            merged[kind] = self._shrink(weighed, kind, tabulate)
+            self._has_greedy |= kind == "greedy" and merged[kind].is_enough
+        columns = complete.observations
+        return SizeTried(units, len(codes), columns, complete, merged)
+
+    def _kinds(self) -> Iterator[str]:
+        """Yield the kinds of choices to try; drawn ones only as long as they are needed."""
+        if self._config.choices in ("auto", "greedy"):
+            yield "greedy"
+        if self._config.choices == "sampled" or (
+            self._config.choices == "auto" and not self._has_greedy
+        ):
+            yield "sampled"
+
+    def _shrink(
+        self,
+        weighed: NDArray[np.float64],
+        kind: str,
+        tabulate: Callable[[NDArray[np.int64], NDArray[np.float64]], CodeTable],
+    ) -> TableTrial:
+        """Merge codes as long as the machine earns enough.
+
+        Args:
+            weighed: `[K + 1, N, K + 1]` float64, how often what was chosen.
+            kind: greedy or sampled.
+            tabulate: makes a table, given the groups of codes and the probabilities of groups.
+        """
+        merges = merge_alike(weighed)
+
+        def run(count: int) -> TableTrial:
+            groups = merges.groups(count)
+            probs = gather(weighed, groups)
+            return self._try(tabulate(groups, be_certain(probs) if kind == "greedy" else probs))
+
+        low, high = 1, weighed.shape[1]
+        best = run(high)
+        if not best.is_enough:
+            return best
+        high = best.observations
+        while low < high:
+            middle = (low + high) // 2
+            trial = run(middle)
+            if trial.is_enough:
+                best, high = trial, middle
+            else:
+                low = middle + 1
+        return best

@@ -1,0 +1,256 @@
+"""Quantised bottlenecks: what a network makes of its observations, as codes of few units.
+
+A bottleneck turns a feature into a code of H numbers, each -1, 0 or 1, and a code back into a
+feature. It is learned from features that a network met. D is the size of a feature, N how many
+there are, K the number of modes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from pomp.core.errors import TrainingError
+from pomp.core.streams import Purpose, open_streams
+from pomp.machine.config import BottleneckConfig
+from pomp.machine.episodes import Episodes
+from pomp.machine.network import PERCEPTIONS, Arrays, Ensemble, Shape
+from pomp.machine.transitions import NetworkTransition
+from pomp.machine.views import Views
+
+_WIDER = 8  # times as wide as the code are the layers around it
+_CHUNK = 8192  # features that are looked at together
+_MOST_NORM = 5.0  # of a gradient
+_PATIENCE = 50  # epochs without improvement, after which learning stops
+_ELSEWHERE = 0.1  # the share, among decisions, of those after modes that did not run before
+_CHECKED = 0.1  # the share of the features by which improvement is measured
+
+
+class OpenedNetwork:
+    """A network in two halves: from observations to features, and from features to choices.
+
+    Attributes:
+        transition: the network.
+        features: D, the size of what lies between.
+    """
+
+    def __init__(self, transition: NetworkTransition) -> None:
+        self.transition = transition
+        self.shape = Shape(transition.config, *transition.size, transition.modes)
+        self.features = transition.config.hidden if self.shape.sees_grid else PERCEPTIONS
+        self._network = Ensemble(self.shape, [transition.modes], "cpu")
+        self._parts = self.shape.split(torch.from_numpy(self.shape.pack(transition.arrays))[None])
+
+    def watch(self, episodes: Episodes) -> Callable[[], NDArray[np.float32]]:
+        """Return what computes features of episodes on the CPU, `[B, D]` float32, as they go on."""
+        views = Views([episodes], self.transition.config.inputs, members=1)
+
+        @torch.no_grad()
+        def look() -> NDArray[np.float32]:
+            return np.array(self._network.look(self._parts, views.look())[0].numpy())
+
+        return look
+
+    def probabilities(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return what the network would choose after each mode.
+
+        Args:
+            features: `[N, D]` float32.
+
+        Returns:
+            `[N, K + 1, K + 1]` float64: a row for each last mode, the first for the start, and a
+            column for each choice, the last for the end.
+        """
+        found = [
+            self.log_probs(torch.from_numpy(features[first : first + _CHUNK])).double().exp()
+            for first in range(0, len(features), _CHUNK)
+        ]
+        return torch.cat(found).numpy()
+
+    def log_probs(self, features: Tensor) -> Tensor:
+        """Return the logarithms of `probabilities` of `features` `[N, D]`: `[N, K + 1, K + 1]`."""
+        rows = self.transition.modes + 1
+        modes = torch.arange(-1, rows - 1).repeat(len(features))[None]
+        repeated = features.repeat_interleave(rows, dim=0)[None]
+        logits, _ = self._network.decide(self._parts, repeated, modes)
+        return logits[0].view(len(features), rows, -1).log_softmax(dim=-1)
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """What turns features into codes and back.
+
+    Attributes:
+        arrays: its weights by name, `[outputs, inputs]`, and biases, `[outputs]`.
+    """
+
+    arrays: Arrays
+
+    @property
+    def encoder(self) -> Arrays:
+        """The part of it that turns features into codes."""
+        return {name: array for name, array in self.arrays.items() if name.startswith("encoder")}
+
+    @cached_property
+    def _parts(self) -> dict[str, Tensor]:
+        return {name: torch.from_numpy(array) for name, array in self.arrays.items()}
+
+    @torch.no_grad()
+    def encode(self, features: NDArray[np.float32]) -> NDArray[np.int8]:
+        """Return the codes, `[N, H]` int8, of `features`, `[N, D]` float32."""
+        return encode(self._parts, torch.from_numpy(features)).to(torch.int8).numpy()
+
+    @torch.no_grad()
+    def decode(self, codes: NDArray[np.int8]) -> NDArray[np.float32]:
+        """Return the features, `[N, D]` float32, of `codes`, `[N, H]` int8."""
+        return _decode(self._parts, torch.from_numpy(codes.astype(np.float32))).numpy()
+
+
+def encode(parts: dict[str, Tensor], features: Tensor) -> Tensor:
+    """Turn `features`, `[N, D]`, into codes, `[N, H]`, with the encoder among named `parts`."""
+    hidden = torch.tanh(_apply(parts, "encoder.0", features))
+    return _quantise(_apply(parts, "encoder.1", hidden))
+
+
+def encoder_shapes(features: int, units: int) -> dict[str, tuple[int, ...]]:
+    """Return names and shapes of the encoder's weights, for features of a size and codes."""
+    sizes = {"encoder.0": (features, _WIDER * units), "encoder.1": (_WIDER * units, units)}
+    return _name_shapes(sizes)
+
+
+def _decode(parts: dict[str, Tensor], codes: Tensor) -> Tensor:
+    """Turn `codes`, `[N, H]`, into features, `[N, D]`.
+
+    Paper: the published decoder ends in ReLU6; features of this network are not limited by 6.
+    """
+    hidden = torch.tanh(_apply(parts, "decoder.0", codes))
+    return _apply(parts, "decoder.1", hidden).relu()
+
+
+def _apply(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
+    """Apply a layer to `inputs`, `[N, columns]`, giving `[N, outputs]`."""
+    return functional.linear(inputs, parts[f"{name}.weight"], parts[f"{name}.bias"])
+
+
+def _quantise(inputs: Tensor) -> Tensor:
+    """Round `inputs`, `[...]`, to -1, 0 or 1; gradients pass as if nothing had been rounded."""
+    smooth = 1.5 * torch.tanh(inputs) + 0.5 * torch.tanh(-3.0 * inputs)
+    return smooth + (smooth.round() - smooth).detach()
+
+
+def _name_shapes(sizes: dict[str, tuple[int, int]]) -> dict[str, tuple[int, ...]]:
+    """Return names and shapes of the parameters of layers with inputs and outputs."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, (inputs, outputs) in sizes.items():
+        shapes |= {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+    return shapes
+
+
+def fit_bottleneck(
+    network: OpenedNetwork,
+    features: NDArray[np.float32],
+    modes: NDArray[np.int64],
+    units: int,
+    config: BottleneckConfig,
+    seed: int = 0,
+) -> Bottleneck:
+    """Learn a bottleneck from features that a network met.
+
+    Args:
+        network: whose features they are.
+        features: `[N, D]` float32, as often as they were met.
+        modes: `[N]` int64, the last modes there; -1 before the first.
+        units: H, of a code.
+        config: how.
+        seed: of first weights and batches.
+
+    Raises:
+        TrainingError: the loss is not a number any more.
+    """
+    key = open_streams(Purpose.EXTRACTION, seed, 3, units, worlds=1)[0]
+    generator = torch.Generator().manual_seed(int(key >> np.uint64(1)))
+    parts = _draw_parts(features.shape[1], units, generator)
+    order = torch.randperm(len(features), generator=generator)
+    checked, learned = order[: int(len(order) * _CHECKED)], order[int(len(order) * _CHECKED) :]
+    objective = _Objective(network, torch.from_numpy(features), torch.from_numpy(modes), config)
+    epoch_steps = -(-len(learned) // config.batch)
+    most = min(config.steps, config.epochs * epoch_steps)
+    falls = config.recipe != "paper"
+    optimizer = torch.optim.Adam(parts.values(), lr=config.learning_rate)
+    best, best_step = float("inf"), 0
+    for step in range(most):
+        place = step % epoch_steps
+        if place == 0:
+            learned = learned[torch.randperm(len(learned), generator=generator)]
+        if place == 0 and not falls and len(checked):
+            loss = objective.check(parts, checked)
+            best, best_step = (loss, step) if loss < best else (best, best_step)
+            if best == 0.0 or step - best_step > _PATIENCE * epoch_steps:
+                break
+        if falls:
+            optimizer.param_groups[0]["lr"] = config.learning_rate * (1 - step / most)
+        loss_now = objective(parts, learned[place * config.batch : (place + 1) * config.batch])
+        optimizer.zero_grad()
+        loss_now.backward()  # type: ignore[no-untyped-call]  # of torch
+        torch.nn.utils.clip_grad_norm_(parts.values(), _MOST_NORM)
+        optimizer.step()
+    arrays = {name: part.detach().numpy() for name, part in parts.items()}
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise TrainingError("the bottleneck's weights are no numbers any more; learn more slowly")
+    return Bottleneck(arrays)
+
+
+class _Objective:
+    """What a bottleneck minimises, on some of the features.
+
+    Attributes:
+        features: `[N, D]` float32, all of them.
+        modes: `[N]` int64, the last modes there.
+    """
+
+    def __init__(
+        self, network: OpenedNetwork, features: Tensor, modes: Tensor, config: BottleneckConfig
+    ) -> None:
+        """Compute what a network would choose with `features`, `[N, D]`, after `modes`, `[N]`."""
+        self._network, self.features, self.modes = network, features, modes
+        self._weight = config.weight if config.recipe == "decisions" else 0.0
+        spread = features.var(dim=0, correction=0).sum()
+        self._unit = 1.0 / max(float(spread), 1e-12) if self._weight else 1.0 / features.shape[1]
+        self._targets = torch.from_numpy(network.probabilities(features.numpy())).float()
+
+    def __call__(self, parts: dict[str, Tensor], rows: Tensor) -> Tensor:
+        """Return the loss of the features in `rows`, `[B]` int64."""
+        wanted = self.features[rows]
+        decoded = _decode(parts, encode(parts, wanted))
+        loss = ((decoded - wanted) ** 2).sum(dim=1).mean() * self._unit
+        if not self._weight:
+            return loss
+        target = self._targets[rows]
+        entropy = torch.special.xlogy(target, target).sum(dim=-1)
+        divergences = entropy - (target * self._network.log_probs(decoded)).sum(dim=-1)
+        met = divergences[torch.arange(len(rows)), self.modes[rows] + 1]
+        decisions = (1 - _ELSEWHERE) * met + _ELSEWHERE * divergences.mean(dim=1)
+        return (1 - self._weight) * loss + self._weight * decisions.mean()
+
+    @torch.no_grad()
+    def check(self, parts: dict[str, Tensor], rows: Tensor) -> float:
+        """Return the loss of the features in `rows`, `[B]` int64, as a number."""
+        return float(self(parts, rows))
+
+
+def _draw_parts(features: int, units: int, generator: torch.Generator) -> dict[str, Any]:
+    """Draw first weights as torch does for linear layers."""
+    decoder = {"decoder.0": (units, _WIDER * units), "decoder.1": (_WIDER * units, features)}
+    shapes = {**encoder_shapes(features, units), **_name_shapes(decoder)}
+    parts, inputs = {}, 1
+    for name, shape in shapes.items():
+        inputs = shape[1] if len(shape) == 2 else inputs  # a bias follows its weights
+        drawn = 2 * torch.rand(shape, generator=generator) - 1
+        parts[name] = (drawn * inputs**-0.5).requires_grad_()
+    return parts
