@@ -68,10 +68,13 @@ def merge_alike(weights: NDArray[np.float64]) -> Merges:
     unsure = _uncertainty(sums)
     costs = np.full((count, count), np.inf)
     for code in range(count - 1):
-        costs[code, code + 1 :] = _merging_costs(sums, unsure, code, np.arange(code + 1, count))
+        others = np.arange(code + 1, count)
+        costs[code, others] = costs[others, code] = _merging_costs(sums, unsure, code, others)
+    nearest = costs.argmin(axis=1)  # the cheapest partner of each code
     alive, pairs = np.ones(count, np.bool_), []
     for _ in range(count - 1):
-        kept, gone = divmod(int(costs.argmin()), count)
+        kept = int(costs[np.arange(count), nearest].argmin())
+        gone = int(nearest[kept])
         pairs.append((kept, gone))
         sums[kept] += sums[gone]
         unsure[kept] = _uncertainty(sums[kept])
@@ -80,7 +83,13 @@ def merge_alike(weights: NDArray[np.float64]) -> Merges:
         others = np.flatnonzero(alive)
         others = others[others != kept]
         found = _merging_costs(sums, unsure, kept, others)
-        costs[np.minimum(kept, others), np.maximum(kept, others)] = found
+        costs[kept, others] = costs[others, kept] = found
+        before = costs[others, nearest[others]]
+        is_nearer = (found < before) | ((found == before) & (kept < nearest[others]))
+        nearest[others[is_nearer]] = kept
+        lost = np.isin(nearest, (kept, gone))
+        lost[others[is_nearer]], lost[kept] = False, True
+        nearest[lost] = costs[lost].argmin(axis=1)
     return Merges(np.array(pairs, np.int64).reshape(-1, 2))
 
 

@@ -30,7 +30,7 @@ class TableTrial:
         table: which.
         mean: what the machine earned with it on trial starts.
         error: the standard error of that.
-        is_enough: whether it is enough, this error taken off.
+        is_enough: whether it is enough, this error taken off, and episodes were ended as often.
     """
 
     table: CodeTable
@@ -268,8 +268,9 @@ def save_extraction(extraction: Extraction, folder: str | Path) -> None:
         told = json.dumps(extraction.to_json(), indent=1)
         write_text(draft / EXTRACTION_FILE, told + "\n")
         draft.rename(path)
+    except OutputError:
+        raise
     except OSError as error:
-        shutil.rmtree(draft, ignore_errors=True)
-        if isinstance(error, OutputError):
-            raise
         raise OutputError(f"cannot write '{path}': {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)  # nothing is there if all went well

@@ -22,7 +22,7 @@ from pomp.core.configs import check_choices, check_ranges
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
 from pomp.core.streams import Purpose, draw_units, open_streams
-from pomp.engine.starts import draw_starts
+from pomp.engine.starts import draw_starts, reset
 from pomp.machine.code_table import CodeTable, layers_of
 from pomp.machine.config import BottleneckConfig
 from pomp.machine.evaluation import Evaluation, evaluate, list_all, play, play_exactly
@@ -49,11 +49,12 @@ class ExtractionConfig:
     sizes: tuple[int, ...] = SIZES
     """Units of a code that are tried."""
     keep: float = 0.95
-    """The share of the network's return that a smaller machine must keep."""
+    """The share of the network's return that a smaller machine must keep, and of the episodes that
+    it ends by itself."""
     choices: Choices = "auto"
     """What the table holds: the likeliest choices, as in the paper; how likely each is; auto: the
     latter only if no machine with the former keeps enough."""
-    episodes: int = 64
+    episodes: int = 256
     """Episodes that teach."""
     trials: int = 100
     """Episodes in which a candidate is tried."""
@@ -103,7 +104,7 @@ def extract(
         tell(f"{units} units", 0)
         tried.append(study.try_size(units))
         tell(f"{units} units", 1)
-    kind, units, trial = _pick(tried, config.choices)
+    kind, units, trial = study.pick(tried)
     origin = {"extraction": {"units": units, "choices": kind, "seed": seed}}
     extracted = replace(
         machine,
@@ -125,24 +126,6 @@ def extract(
         found=evaluate(extracted),
         minimal_found=evaluate(minimal),
     )
-
-
-def _pick(tried: list[SizeTried], choices: str) -> tuple[str, int, TableTrial]:
-    """Return the kind, the units and the trial of the machine that is kept.
-
-    It is the one with the fewest observations among those that earned enough, greedy ones first;
-    else the one that earned most.
-    """
-    found = [
-        (kind, size.units, trial)
-        for size in tried
-        for kind, trial in (("greedy", size.complete), *size.merged.items())
-        if choices in ("auto", kind)
-    ]
-    enough = [one for one in found if one[2].is_enough]
-    if enough:
-        return min(enough, key=lambda one: (one[0] != "greedy", one[2].observations))
-    return max(found, key=lambda one: one[2].mean)
 
 
 @dataclass(frozen=True)
@@ -182,6 +165,7 @@ class _Study:
         self._transition, self._network = transition, OpenedNetwork(transition)
         found = self._play(machine)
         self.goal = found.mean - (1.0 - config.keep) * abs(found.mean)
+        self._least_ended = config.keep * float(found.ended.mean())
         most = machine.episode.most_steps
         if found.ended.all():
             most = min(most, _LONGER * (int(found.programs.max()) + 1))
@@ -216,8 +200,13 @@ class _Study:
         probs = self._network.probabilities(met)[np.arange(len(met)), before + 1]
         return _Met(met, before, probs)
 
-    def _play(self, machine: ProgramMachine) -> Evaluation:
-        """Play a machine on trial starts, or on all starts where that is exact."""
+    def _play(self, machine: ProgramMachine, again: bool = False) -> Evaluation:
+        """Play a machine on trial starts, or on all starts where that is exact.
+
+        Args:
+            machine: which.
+            again: whether the starts are others than those of the first time.
+        """
         table = machine.transition
         exact = None
         if isinstance(table, CodeTable) and table.is_sure:
@@ -228,15 +217,39 @@ class _Study:
             except ConfigError:  # it draws, though the task does not say so
                 pass
         count = self._config.trials
-        worlds = draw_starts(self._setting, count, self._seed, Purpose.VALIDATION)
-        draws = open_streams(Purpose.VALIDATION, self._seed, 1, worlds=count)
-        return play(machine, self._setting, worlds, draws)
+        first = count if again else 0
+        starts = open_streams(Purpose.VALIDATION, self._seed, worlds=count, first=first)
+        draws = open_streams(Purpose.VALIDATION, self._seed, 1, worlds=count, first=first)
+        return play(machine, self._setting, reset(self._setting, starts), draws)
 
-    def _try(self, table: CodeTable) -> TableTrial:
-        """Run a table; a machine that never ends is stopped early."""
-        found = self._play(replace(self._machine, transition=table, episode=self._short))
+    def _try(self, table: CodeTable, again: bool = False) -> TableTrial:
+        """Run a table, again on other starts; a machine that never ends is stopped early."""
+        found = self._play(replace(self._machine, transition=table, episode=self._short), again)
         error = 0.0 if found.is_exact else found.std / len(found.returns) ** 0.5
-        return TableTrial(table, found.mean, error, found.mean - error >= self.goal)
+        has_ended = float(found.ended.mean()) >= self._least_ended
+        is_enough = found.mean - error >= self.goal and has_ended
+        return TableTrial(table, found.mean, error, is_enough)
+
+    def pick(self, tried: list[SizeTried]) -> tuple[str, int, TableTrial]:
+        """Return the kind, the units and the trial of the machine that is kept.
+
+        It is the one with the fewest observations among those that earned enough and do so again
+        on other starts, since of many tries some are lucky; greedy ones first. Else it is the one
+        that earned most.
+        """
+        found = [
+            (kind, size.units, trial)
+            for size in tried
+            for kind, trial in (("greedy", size.complete), *size.merged.items())
+            if self._config.choices in ("auto", kind)
+        ]
+        enough = [one for one in found if one[2].is_enough]
+        enough.sort(key=lambda one: (one[0] != "greedy", one[2].observations))
+        for kind, units, trial in enough:
+            if self._try(trial.table, again=True).is_enough:
+                return kind, units, trial
+        kind, units, trial = max(found, key=lambda one: one[2].mean)
+        return kind, units, replace(trial, is_enough=False)
 
     def try_size(self, units: int) -> SizeTried:
         """Learn codes of a size, make tables of them and run these."""

@@ -27,14 +27,15 @@ class Extract:
     sizes: tuple[int, ...] | None = None
     """Units of a code that are tried; without it 2 3 4 6 8 12."""
     keep: float = 0.95
-    """The share of the network's return that the state machine must keep while it is made small."""
+    """The share of the network's return, and of the episodes that it ends by itself, that the state
+    machine must keep while it is made small."""
     choices: Literal["auto", "greedy", "sampled"] = "auto"
     """The likeliest choices, as in the paper; or drawn ones; auto: drawn ones only if no state
     machine with the likeliest keeps enough."""
     recipe: Literal["decisions", "paper"] = "decisions"
     """What codes must keep: the network's decisions above all; or, as in the paper, what it makes
     of what it sees."""
-    episodes: int = 64
+    episodes: int = 256
     """Episodes of the network from which codes are learned."""
     trials: int = 100
     """Episodes in which each state machine is tried."""

@@ -62,11 +62,11 @@ class BottleneckConfig:
     recipe: Recipe = "decisions"
     """What it must keep: decisions, of the network with the decoded feature, and the feature; or
     as in the paper the feature alone."""
-    weight: float = 0.9
+    weight: float = 0.98
     """The share of the decisions in the loss of that recipe; the feature has the rest."""
     epochs: int = 400
     """Passes over the features at most."""
-    steps: int = 3000
+    steps: int = 5000
     """Gradient steps at most."""
     batch: int = 256
     """Features of a step. Published: 32."""
