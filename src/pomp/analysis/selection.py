@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pomp.analysis.planning import play_sets
-from pomp.core.errors import PompError
-from pomp.dsl.bytecode import compile_programs
+from pomp.dsl.bytecode import compile_programs, is_program
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.interpreter import Cap
 from pomp.modes.methods import is_certain
@@ -43,7 +42,7 @@ def choose_modes(
         Numbers of programs, one for each place; None: it was stopped.
     """
     first_of = {text: number for number, text in reversed(list(enumerate(programs)))}
-    pool = sorted(number for text, number in first_of.items() if _is_program(text))
+    pool = sorted(number for text, number in first_of.items() if is_program(text))
     if not pool:
         return list(chosen)
     begun = [first_of[programs[number]] for number in chosen]
@@ -106,11 +105,3 @@ def estimate_sets(
     episodes = 1 if is_certain(setting) else _EPISODES
     returns = play_sets(setting, code, rows, cap, episodes, depth=_DEPTH)
     return [float(mean) for mean in returns.mean(axis=1)]
-
-
-def _is_program(text: str) -> bool:
-    try:
-        compile_programs([text])
-    except PompError:
-        return False
-    return True

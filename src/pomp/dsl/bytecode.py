@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from pomp.core.compiling import kernel, launch, parts_for, scalar
 from pomp.core.cuda import DeviceArray, to_device
-from pomp.core.errors import ConfigError
+from pomp.core.errors import ConfigError, PompError
 from pomp.dsl.grammar import END as PROGRAM_END, ILLEGAL, MAX_TOKENS, RETURN, reader
 from pomp.dsl.parser import check_tokens
 from pomp.dsl.syntax import Program, tokens_of
@@ -105,6 +105,15 @@ def compile_programs(
     for index, row in enumerate(rows):
         ids[index, : len(row)] = row
     return compile_ids(ids, vocabulary, source=source)
+
+
+def is_program(text: str, vocabulary: Vocabulary = LEAPS) -> bool:
+    """Say whether a text is a program that can be compiled."""
+    try:
+        compile_programs([text], vocabulary)
+    except PompError:
+        return False
+    return True
 
 
 def compile_ids(

@@ -9,7 +9,7 @@ import numpy as np
 
 from pomp.core.errors import ConfigError, DataFileError, PompError
 from pomp.core.streams import Purpose
-from pomp.dsl.bytecode import compile_programs
+from pomp.dsl.bytecode import compile_programs, is_program
 from pomp.engine.rollout_cuda import LaunchPad
 from pomp.engine.rollouts import run_launches
 from pomp.engine.starts import draw_starts
@@ -130,7 +130,7 @@ def evaluate_programs(
         starts: how many.
     """
     worlds = draw_starts(setting, starts, 0, Purpose.EVALUATION)
-    valid = [text for text in dict.fromkeys(texts) if _parses(text)]
+    valid = [text for text in dict.fromkeys(texts) if is_program(text)]
     if not valid:
         return [0.0] * len(texts)
     patience = score["patience"] if score["rounds"] > 1 else 0
@@ -139,14 +139,6 @@ def evaluate_programs(
     [(returns, _)] = run_launches([launch], LaunchPad())
     means = dict(zip(valid, returns.mean(axis=1).tolist(), strict=True))
     return [means.get(text, 0.0) for text in texts]
-
-
-def _parses(text: str) -> bool:
-    try:
-        compile_programs([text])
-    except PompError:
-        return False
-    return True
 
 
 def modes_of_results(path: Path) -> dict[tuple[str, int], tuple[str, ...]] | None:
