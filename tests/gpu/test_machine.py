@@ -59,30 +59,50 @@ def test_the_first_rollout_is_the_cpus():
     assert np.allclose(steps[0].values.cpu(), steps[1].values.cpu(), atol=1e-3)
 
 
-def test_an_update_is_the_cpus():
+UPDATES = {
+    "grid and mode": ({}, (8, 8), {}),
+    "a large grid": ({}, (16, 16), {}),
+    "a long grid": ({"hidden": 16}, (14, 22), {"ppo.minibatch": 8}),
+    "grid": ({"inputs": "grid"}, (12, 12), {"ppo.minibatch": 64}),
+    "perceptions": ({"inputs": "perceptions+mode"}, (8, 8), {}),
+    "without norm": ({"weight_norm": False}, (8, 8), {"ppo.minibatch": 64}),
+    "too wide for one launch": ({"hidden": 48}, (8, 8), {}),
+}
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_an_update_is_the_cpus(name):
     """But for rounding: networks multiply in TF32 on a GPU."""
     torch.manual_seed(0)
-    shape = Shape(NetworkConfig(), 8, 8, 4)
-    config = configure_learning("paper", {"ppo.actors": 4, "ppo.total": 1024}).ppo
+    network, (height, width), ppo = UPDATES[name]
+    shape = Shape(NetworkConfig(**network), height, width, 4)
+    config = configure_learning("paper", {"ppo.actors": 4, "ppo.total": 1024, **ppo}).ppo
     rows = [shape.pack(draw_weights(shape, np.uint64(seed))) for seed in (1, 2)]
     first, count = torch.from_numpy(np.stack(rows)), config.rollout
+    planes = (torch.rand(2, count, 8, height, width) < 0.2).to(torch.uint8)
+    readings = torch.randint(0, 16, (2, count), dtype=torch.int16)
     steps = RolloutBatch(
-        (torch.rand(2, count, 8, 8, 8) < 0.2).to(torch.uint8),
+        planes if shape.sees_grid else readings,
         torch.randint(-1, 4, (2, count)),
         torch.randint(0, 5, (2, count)),
         torch.full((2, count), -1.6),
         *torch.randn(3, 2, count),
     )
     orders = torch.rand(config.epochs, 2, count).argsort(dim=2)
-    moved, told = [], []
+    moved, told, said = [], [], []
     for device in ("cpu", "cuda"):
-        network = Ensemble(shape, [4, 4], device)
-        learner = Learner(config, network, first.to(device), torch.tensor([1e-3, 1e-4]).to(device))
+        ensemble = Ensemble(shape, [4, 3], device)
+        rates = torch.tensor([1e-3, 1e-4]).to(device)
+        learner = Learner(config, ensemble, first.to(device), rates)
         parts = RolloutBatch(*(part.to(device) for part in vars(steps).values()))
+        with torch.no_grad():
+            logits, values = ensemble(first.to(device), parts.observations, parts.modes)
+        said.append(torch.cat([logits[..., :4], values.unsqueeze(-1)], dim=-1).cpu())
         told.append(learner.learn(parts, orders.to(device), 0).cpu())
         moved.append(learner.parameters.detach().cpu() - first)
+    assert torch.allclose(*said, rtol=0.02, atol=5e-3)
     assert torch.allclose(*told, rtol=0.02, atol=1e-3)
-    assert moved[0].abs().amax(dim=1)[0] > 1e-2
+    assert moved[0].abs().amax(dim=1)[0] > 5e-3
     for own, other in zip(*moved, strict=True):
         assert torch.nn.functional.cosine_similarity(own, other, dim=0) > 0.99
 

@@ -26,6 +26,7 @@ AUTO = "auto"
 """The device's name that stands for CUDA where it can be used, and else for the CPU."""
 
 THREADS = 128  # of a block
+_REGISTERS = 65_536  # of a processor, all CUDA devices since 2012
 
 G = TypeVar("G", bound=tuple[Any, ...])
 
@@ -61,8 +62,9 @@ class DeviceKernel:
     Its machine code is kept on disk under the fingerprint of all it is compiled from.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], registers: int | None = None) -> None:
         self.py_func = function
+        self._options = {} if registers is None else {"max_registers": registers}
         self._dispatcher: Any = None
 
     def __getitem__(self, place: Any) -> Any:
@@ -78,9 +80,9 @@ class DeviceKernel:
         return max(registers), max(self._dispatcher.get_local_mem_per_thread().values())
 
     def _load(self) -> Any:
-        dispatcher = load_cuda().jit(self.py_func)
         if _CONFIG.ENABLE_CUDASIM:
-            return dispatcher
+            return load_cuda().jit(self.py_func)
+        dispatcher = load_cuda().jit(**self._options)(self.py_func)
         from numba.cuda.dispatcher import CUDACache
 
         stem = f"{Path(self.py_func.__code__.co_filename).stem}.{self.py_func.__qualname__}"
@@ -108,6 +110,14 @@ def without_advice(configure: Callable[..., Any]) -> Callable[..., Any]:
 def device_kernel(function: Callable[..., Any]) -> DeviceKernel:
     """Decorator of a CUDA kernel."""
     return DeviceKernel(function)
+
+
+def large_kernel(threads: int) -> Callable[[Callable[..., Any]], DeviceKernel]:
+    """Decorator of a CUDA kernel that is launched with so many threads to a block.
+
+    They share the registers of a processor, of which each gets no more than its part.
+    """
+    return lambda function: DeviceKernel(function, registers=_REGISTERS // threads)
 
 
 def check_device(device: str) -> str:

@@ -114,16 +114,19 @@ def numba_stream() -> Any:
     return load_cuda().external_stream(torch.cuda.current_stream().cuda_stream)
 
 
-def launch_on_stream(loop: Any, blocks: int, *arguments: Any) -> None:
+def launch_on_stream(
+    loop: Any, blocks: int | tuple[int, int], *arguments: Any, threads: int = THREADS
+) -> None:
     """Launch a Numba kernel on torch's current stream.
 
     Args:
         loop: the kernel.
-        blocks: how many blocks of `THREADS` threads it runs on.
+        blocks: how many blocks it runs on; in one direction, or in two.
         arguments: what it takes: tensors of any shape, handed over without a copy, numbers, and
             named tuples of both.
+        threads: of each block.
     """
-    loop[max(blocks, 1), THREADS, numba_stream()](*map(_hand_over, arguments))
+    loop[blocks, threads, numba_stream()](*map(_hand_over, arguments))
 
 
 def _hand_over(argument: Any) -> Any:

@@ -7,7 +7,7 @@ a mini-batch, S parameters of a member, and K + 1 choices (the modes, and the en
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -16,6 +16,10 @@ from pomp.core.graphs import Replayed
 from pomp.learning.adam import AdamSettings, AdamState, Gradients, adam_step, correct_bias
 from pomp.learning.clipped_loss import Collected, LossSettings, Outputs, PpoLoss, write_ppo_loss
 from pomp.learning.config import PpoConfig
+from pomp.machine.network import Ensemble
+
+if TYPE_CHECKING:
+    from pomp.learning.fused import FusedStep
 
 Network = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 """Parameters `[E, S]`, observations `[E, B, ...]` and modes `[E, B]` to logits `[E, B, K + 1]` and
@@ -53,6 +57,11 @@ class RolloutBatch:
         """Return some steps of every member, in the order of `rows`, `[E, M]` int64."""
         members = torch.arange(len(rows), device=rows.device).unsqueeze(1)
         return RolloutBatch(*(part[members, rows] for part in vars(self).values()))
+
+    @property
+    def collected(self) -> Collected:
+        """What was done and expected when it was collected, `[E, N]` each."""
+        return Collected(self.choices, self.log_probs, self.values, self.advantages, self.returns)
 
 
 def estimate_advantages(
@@ -121,14 +130,13 @@ def ppo_loss(
     """
     grad_logits, grad_values = torch.empty_like(logits), torch.empty_like(values)
     loss = PpoLoss(grad_logits, grad_values, values.new_empty(3, *values.shape))
-    write_ppo_loss(
-        first,
-        LossSettings(config.clip_ratio, config.clip_value, config.value_weight, config.entropy),
-        Outputs(logits.detach(), values.detach()),
-        Collected(batch.choices, batch.log_probs, batch.values, batch.advantages, batch.returns),
-        loss,
-    )
+    outputs = Outputs(logits.detach(), values.detach())
+    write_ppo_loss(first, _loss_settings(config), outputs, batch.collected, loss)
     return loss
+
+
+def _loss_settings(config: PpoConfig) -> LossSettings:
+    return LossSettings(config.clip_ratio, config.clip_value, config.value_weight, config.entropy)
 
 
 class Learner:
@@ -160,6 +168,18 @@ class Learner:
         dtype = torch.empty(0, dtype=parameters.dtype).numpy().dtype.type
         self._adam = AdamSettings.of(config.gradient_norm, dtype)
         self._run = Replayed(self._run_epochs, lambda: list(self._state), parameters.device)
+        self._fused = self._fuse()
+
+    def _fuse(self) -> "FusedStep | None":
+        """Return gradient steps in few kernels, on a GPU and for networks that have them."""
+        network, parameters = self.network, self.parameters.detach()
+        if parameters.device.type != "cuda" or not isinstance(network, Ensemble):
+            return None
+        if not network.is_fused or parameters.dtype != torch.float32:
+            return None
+        from pomp.learning.fused import FusedStep
+
+        return FusedStep(network.fuse(self.config.minibatch), parameters, self._learning_rates)
 
     @property
     def _state(self) -> AdamState:
@@ -222,6 +242,10 @@ class Learner:
         Returns:
             The terms of the loss, `[3, E, M]`, and the norms of the gradients, `[E]`.
         """
+        if self._fused is not None:
+            adam, loss_settings = (corrections, self._adam), _loss_settings(self.config)
+            seen = batch.observations, batch.modes, first
+            return self._fused.step(*seen, batch.collected, loss_settings, self._state, adam)
         part = slice(first, first + self.config.minibatch)
         logits, values = self.network(
             self.parameters, batch.observations[:, part], batch.modes[:, part]

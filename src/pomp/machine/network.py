@@ -10,6 +10,7 @@ Functions take the parameters as `parts`: by name, `[E, outputs, ...]` each.
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,10 +22,13 @@ from pomp.core.errors import DataFileError
 from pomp.core.streams import branch, draw_normal
 from pomp.machine.config import NetworkConfig
 
+if TYPE_CHECKING:
+    from pomp.machine.fused import FusedNetwork
+
 CHANNELS = 8
 PERCEPTIONS = 5
-_KERNELS = (4, 2)  # of the two convolutions
-_FILTERS = 32
+KERNELS = (4, 2)  # of the two convolutions
+FILTERS = 32
 _ABSENT = -1e9  # added to the logit of a mode that a member does not have
 _RELU_GAIN = math.sqrt(2)
 
@@ -78,11 +82,11 @@ class Shape:
         hidden, norm = self.config.hidden, self.config.weight_norm
         layers = []
         if self.sees_grid:
-            (first, second), cells = _KERNELS, (self.height - 4) * (self.width - 4)
+            (first, second), cells = KERNELS, (self.height - 4) * (self.width - 4)
             layers += [
-                Layer("grid.0", _FILTERS, (CHANNELS, first, first), _RELU_GAIN, norm),
-                Layer("grid.1", _FILTERS, (_FILTERS, second, second), _RELU_GAIN, norm),
-                Layer("grid.2", hidden, (_FILTERS * cells,), _RELU_GAIN, norm),
+                Layer("grid.0", FILTERS, (CHANNELS, first, first), _RELU_GAIN, norm),
+                Layer("grid.1", FILTERS, (FILTERS, second, second), _RELU_GAIN, norm),
+                Layer("grid.2", hidden, (FILTERS * cells,), _RELU_GAIN, norm),
             ]
         if self.config.inputs == "grid+mode":
             layers.append(Layer("mode", hidden, (self.modes + 1,), _RELU_GAIN, norm))
@@ -202,6 +206,7 @@ class Ensemble:
         self._every = torch.arange(shape.modes + 1, device=device)
         is_absent = self._every > torch.tensor(modes, device=device)[:, None]
         self.absent = (is_absent * _ABSENT)[:, None]
+        self._fused: dict[int, FusedNetwork] = {}  # by the size of batches
 
     def __call__(
         self, parameters: Tensor, observations: Tensor, modes: Tensor
@@ -216,8 +221,29 @@ class Ensemble:
         Returns:
             Logits `[E, B, K + 1]`, the last of a member's own being the end, and values `[E, B]`.
         """
+        if parameters.device.type == "cuda" and not torch.is_grad_enabled() and self.is_fused:
+            return self.fuse(modes.shape[1])(parameters, observations, modes)
         parts = self.shape.split(parameters)
         return self.decide(parts, self.look(parts, observations), modes)
+
+    @cached_property
+    def is_fused(self) -> bool:
+        """Whether the kernels of a GPU, which must be there, can compute these networks."""
+        from pomp.machine.fused import fits
+
+        return fits(self.shape)
+
+    def fuse(self, batch: int) -> "FusedNetwork":
+        """Return the kernels of a GPU for batches of one size.
+
+        Args:
+            batch: worlds of each member.
+        """
+        from pomp.machine.fused import FusedNetwork
+
+        if batch not in self._fused:
+            self._fused[batch] = FusedNetwork(self, batch)
+        return self._fused[batch]
 
     def look(self, parts: dict[str, Tensor], observations: Tensor) -> Tensor:
         """Compute what networks make of their observations, before the last modes matter.
@@ -263,7 +289,7 @@ def _convolve_grid(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
     if planes.device.type == "cuda":  # products of patches; cuDNN is slow with members as groups
         first = _convolve(parts, "grid.0", planes.flatten(0, 1), is_last=False)
         second = _convolve(parts, "grid.1", first, is_last=True)
-        return second.view(members, batch, -1, _FILTERS).transpose(2, 3).flatten(2)
+        return second.view(members, batch, -1, FILTERS).transpose(2, 3).flatten(2)
     hidden = list(planes.to(torch.float32))
     for name in ("grid.0", "grid.1"):  # one by one: oneDNN is slow with members as groups, too
         filters = zip(_weight(parts, name), parts[f"{name}.bias"], strict=True)

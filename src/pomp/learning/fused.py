@@ -1,0 +1,141 @@
+"""A gradient step of PPO on a GPU in some fifteen kernels; as tensor operations it had 150.
+
+Forward it is `pomp.machine.fused`. Backward, one launch computes the loss and everything up to the
+grid's feature, the library multiplies the large matrices, and four more launches finish the
+convolutions, the normalised weights and Adam's step. The axes are those of `gradient_cuda`.
+"""
+
+import torch
+from torch import Tensor
+
+from pomp.core.graphs import launch_on_stream
+from pomp.learning.adam import AdamSettings, AdamState, Gradients
+from pomp.learning.clipped_loss import Collected, LossSettings, PpoLoss
+from pomp.learning.gradient_cuda import (
+    ADAM_SHARE,
+    ADAM_THREADS,
+    GROUP_THREADS,
+    GROUPS,
+    SHIFTS,
+    learn_filters,
+    mask_cells,
+    move_parameters,
+    write_gradients,
+)
+from pomp.learning.head_gradient_cuda import Slopes, learn_heads
+from pomp.machine.fused import FusedNetwork
+from pomp.machine.network import CHANNELS, FILTERS
+from pomp.machine.network_cuda import HEAD_THREADS, NetworkOutputs
+
+
+class FusedStep:
+    """Gradient steps on fixed memory of a GPU."""
+
+    def __init__(self, network: FusedNetwork, parameters: Tensor, rates: Tensor) -> None:
+        """Allocate memory.
+
+        Args:
+            network: for batches of the size of a mini-batch.
+            parameters: `[E, S]` float32, which steps move.
+            rates: `[E]` float32, learning rates.
+        """
+        self._network, members, batch = network, network.members, network.batch
+        shape, rows = network.shape, network.lengths.shape[1]
+
+        def empty(*size: int) -> Tensor:
+            return torch.empty(size, dtype=torch.float32, device=parameters.device)
+
+        groups, taps = min(GROUPS, batch), SHIFTS * CHANNELS
+        self._slopes = Slopes(
+            torch.empty_like(network.effective),
+            empty(members, rows),
+            empty(*((members, batch, shape.config.hidden) if shape.sees_grid else (1, 1, 1))),
+            empty(members, groups, taps, FILTERS),
+            empty(members, groups, FILTERS),
+            empty(members, batch, FILTERS),
+        )
+        self._squares = empty(members, rows)
+        self._gradients = torch.empty_like(parameters)
+        self._rates = rates
+        logits = empty(members, batch, shape.modes + 1)
+        self._outputs = NetworkOutputs(logits, empty(members, batch))
+        self._loss = PpoLoss(torch.empty_like(logits), empty(members, batch), empty(0))
+        if shape.sees_grid:
+            self._cells, self._patches = (
+                torch.empty_like(part) for part in (network.cells, network.patches)
+            )
+
+    def step(
+        self,
+        observations: Tensor,
+        modes: Tensor,
+        first: int,
+        collected: Collected,
+        loss: LossSettings,
+        state: AdamState,
+        adam: tuple[Tensor, AdamSettings],
+    ) -> tuple[Tensor, Tensor]:
+        """Take one gradient step.
+
+        Args:
+            observations: `[E, N, ...]`, those of an epoch.
+            modes: `[E, N]` int64, likewise.
+            first: the place of the mini-batch's first step among the N.
+            collected: what was done and expected then, of the epoch.
+            loss: the numbers of the loss.
+            state: parameters and moments, written.
+            adam: corrections of this step, `[2]` float32, and Adam's numbers.
+
+        Returns:
+            The terms of the loss, `[3, E, M]`, and the norms of the gradients, `[E]`.
+        """
+        network, slopes, parameters = self._network, self._slopes, state.parameters
+        network.look(parameters, observations, first)
+        weights = network.weights(parameters)
+        terms = parameters.new_empty(3, network.members, network.batch)
+        found = self._loss._replace(terms=terms)
+        seen = network.seen(observations, modes, first)
+        launch_on_stream(
+            learn_heads, (1, network.members), network.table, network.head, weights, seen,
+            self._outputs, loss, collected, found, slopes, threads=HEAD_THREADS,
+        )  # fmt: skip
+        if network.shape.sees_grid:
+            self._learn_grid(observations, first)
+        rows = network.lengths.shape[1], network.members
+        launch_on_stream(
+            write_gradients, rows, network.table, weights, network.lengths, slopes,
+            self._gradients, self._squares,
+        )  # fmt: skip
+        norms = parameters.new_empty(network.members)
+        given = Gradients(self._gradients, norms, self._rates)
+        share = ADAM_THREADS * ADAM_SHARE
+        blocks = (parameters.shape[1] + share - 1) // share, network.members
+        launch_on_stream(
+            move_parameters, blocks, self._squares, *adam, state, given, threads=ADAM_THREADS
+        )
+        return terms, norms
+
+    def _learn_grid(self, observations: Tensor, first: int) -> None:
+        """Compute gradients by the convolutions and the grid's last layer.
+
+        Args:
+            observations: `[E, N, C, H, W]` uint8.
+            first: the place of the mini-batch's first step among the N.
+        """
+        network, slopes = self._network, self._slopes
+        shape = network.members, network.batch, -1
+        cells = network.cells.view(shape)
+        features = slopes.features
+        torch.bmm(features.transpose(1, 2), cells, out=network.matrix(2, slopes.weights))
+        torch.bmm(features, network.matrix(2), out=self._cells.view(shape))
+        steps = network.batch, network.members
+        launch_on_stream(mask_cells, steps, network.cells, self._cells, slopes.cell_biases)
+        sums = self._cells
+        torch.bmm(sums.transpose(1, 2), network.patches, out=network.matrix(1, slopes.weights))
+        torch.bmm(sums, network.matrix(1), out=self._patches)
+        patches = self._patches.view(network.members * network.batch, -1, self._patches.shape[2])
+        groups = slopes.filters.shape[1], network.members
+        launch_on_stream(
+            learn_filters, groups, observations, first, network.hidden, patches, slopes.filters,
+            slopes.filter_biases, threads=GROUP_THREADS,
+        )  # fmt: skip
