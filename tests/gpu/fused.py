@@ -81,7 +81,7 @@ def launch(kernel, blocks, *arguments, threads=THREADS):
     """Launch on the simulator, on the tensors' own memory, with fewer threads where these may."""
     from pomp.learning import gradient_cuda
 
-    is_fixed = kernel in (gradient_cuda.move_parameters, gradient_cuda.learn_filters)
+    is_fixed = kernel is gradient_cuda.learn_filters
     kernel[blocks, threads if is_fixed else 32](*map(_plain, arguments))
 
 

@@ -9,17 +9,15 @@ import torch
 from torch import Tensor
 
 from pomp.core.graphs import launch_on_stream
-from pomp.learning.adam import AdamSettings, AdamState, Gradients
+from pomp.learning.adam import AdamSettings, AdamState, Gradients, adam_step
 from pomp.learning.clipped_loss import Collected, LossSettings, PpoLoss
 from pomp.learning.gradient_cuda import (
-    ADAM_SHARE,
-    ADAM_THREADS,
     GROUP_THREADS,
     GROUPS,
     SHIFTS,
     learn_filters,
     mask_cells,
-    move_parameters,
+    measure_gradients,
     write_gradients,
 )
 from pomp.learning.head_gradient_cuda import Slopes, learn_heads
@@ -51,7 +49,7 @@ class FusedStep:
             empty(members, rows),
             empty(*((members, batch, shape.config.hidden) if shape.sees_grid else (1, 1, 1))),
             empty(members, groups, taps, FILTERS),
-            empty(members, groups, FILTERS),
+            empty(members, groups, SHIFTS, FILTERS),
             empty(members, batch, FILTERS),
         )
         self._squares = empty(members, rows)
@@ -61,9 +59,8 @@ class FusedStep:
         self._outputs = NetworkOutputs(logits, empty(members, batch))
         self._loss = PpoLoss(torch.empty_like(logits), empty(members, batch), empty(0))
         if shape.sees_grid:
-            self._cells, self._patches = (
-                torch.empty_like(part) for part in (network.cells, network.patches)
-            )
+            self._cells, self._patches = map(torch.empty_like, (network.cells, network.patches))
+            self._sums = empty(members, network.patches.shape[1], FILTERS)
 
     def step(
         self,
@@ -107,12 +104,8 @@ class FusedStep:
             self._gradients, self._squares,
         )  # fmt: skip
         norms = parameters.new_empty(network.members)
-        given = Gradients(self._gradients, norms, self._rates)
-        share = ADAM_THREADS * ADAM_SHARE
-        blocks = (parameters.shape[1] + share - 1) // share, network.members
-        launch_on_stream(
-            move_parameters, blocks, self._squares, *adam, state, given, threads=ADAM_THREADS
-        )
+        launch_on_stream(measure_gradients, network.members, self._squares, norms)
+        adam_step(*adam, state, Gradients(self._gradients, norms, self._rates))
         return terms, norms
 
     def _learn_grid(self, observations: Tensor, first: int) -> None:
@@ -123,19 +116,20 @@ class FusedStep:
             first: the place of the mini-batch's first step among the N.
         """
         network, slopes = self._network, self._slopes
-        shape = network.members, network.batch, -1
-        cells = network.cells.view(shape)
-        features = slopes.features
+        features, cells = slopes.features, network.cells.flatten(2)
         torch.bmm(features.transpose(1, 2), cells, out=network.matrix(2, slopes.weights))
-        torch.bmm(features, network.matrix(2), out=self._cells.view(shape))
+        torch.bmm(features, network.matrix(2), out=self._cells.flatten(2))
         steps = network.batch, network.members
-        launch_on_stream(mask_cells, steps, network.cells, self._cells, slopes.cell_biases)
-        sums = self._cells
+        sums = self._sums.view(*reversed(steps), -1, FILTERS)
+        given = network.cells, self._cells, sums, slopes.cell_biases
+        launch_on_stream(mask_cells, steps, *given)
+        sums = self._sums
         torch.bmm(sums.transpose(1, 2), network.patches, out=network.matrix(1, slopes.weights))
         torch.bmm(sums, network.matrix(1), out=self._patches)
-        patches = self._patches.view(network.members * network.batch, -1, self._patches.shape[2])
+        patches = self._patches.view(*reversed(steps), -1, self._patches.shape[2])
         groups = slopes.filters.shape[1], network.members
+        seen = observations.flatten(3), network.shape.width, first, network.hidden, patches
         launch_on_stream(
-            learn_filters, groups, observations, first, network.hidden, patches, slopes.filters,
-            slopes.filter_biases, threads=GROUP_THREADS,
+            learn_filters, groups, *seen, slopes.filters, slopes.filter_biases,
+            threads=GROUP_THREADS,
         )  # fmt: skip

@@ -6,6 +6,7 @@ groups of them those in which the first convolution's gradients are added up.
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import cuda, float32
 
 from pomp.core.compiling import scalar
@@ -35,7 +36,7 @@ class Slopes(NamedTuple):
         biases: `[E, R]` float32, by the biases; but for the convolutions.
         features: `[E, M, D]` float32, by the products of the grid's last layer.
         filters: `[E, G, taps, F]` float32, by the first convolution's effective weights.
-        filter_biases: `[E, G, F]` float32, by its biases.
+        filter_biases: `[E, G, places, F]` float32, by its biases; to be added up.
         cell_biases: `[E, M, F]` float32, by the biases of the second convolution.
     """
 
@@ -70,7 +71,8 @@ def pull_back_layer(member, depth, table, head, weights, levels, back):
         start = effective_row(table, layer, member, members, 0) + column
         total = float32(0.0)
         for row in range(rows):
-            total += weights.effective[start + row * columns] * back[(given + row) * STRIDE + lane]
+            number = back[np.uint64((given + row) * STRIDE + lane)]
+            total += weights.effective[np.uint64(start + row * columns)] * number
         if is_last:
             start = effective_row(table, layer + 1, member, members, 0) + column
             total += weights.effective[start] * back[(given + rows) * STRIDE + lane]
@@ -104,8 +106,8 @@ def add_products(member, depth, tile, table, head, levels, back, slopes):
         while column < columns:
             total = float32(0.0) if tile[0] == 0 else slopes.weights[start + column]
             for step in range(tile[1]):
-                number = levels[(own + column) * STRIDE + step]
-                total += back[(given + row) * STRIDE + step] * number
+                number = levels[np.uint64((own + column) * STRIDE + step)]
+                total += back[np.uint64((given + row) * STRIDE + step)] * number
             slopes.weights[start + column] = total
             column += TILE
         if cuda.threadIdx.x % TILE == 0:

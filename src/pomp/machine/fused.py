@@ -29,25 +29,25 @@ from pomp.machine.network_cuda import (
     NetworkOutputs,
     Seen,
     Weights,
-    add_bias_and_cut,
     convolve_planes,
     decide,
+    finish_cells,
     normalise_rows,
 )
-from pomp.machine.patches_cuda import cut_patches
 
 
 def layer_table(shape: Shape) -> tuple[LayerTable, HeadLayers, int]:
     """Return where everything is, and W, the number of a member's weights."""
     rows, row_layers, place, base = [], list[int](), 0, 0
-    inner = {"grid.0": CHANNELS, "grid.1": FILTERS, "grid.2": FILTERS}
+    inner = {"grid.0": CHANNELS, "grid.1": FILTERS}  # what patches have side by side
     for number, layer in enumerate(shape.layers):
         size = layer.outputs * layer.columns
         scale = place + size if layer.has_norm else ABSENT
         bias = place + size + (layer.outputs if layer.has_norm else 0)
-        columns = inner.get(layer.name, 1)
-        first = len(row_layers)
-        rows.append((place, scale, bias, layer.outputs, layer.columns, columns, base, first))
+        shift, first = inner.get(layer.name, 1).bit_length() - 1, len(row_layers)
+        apart = (1, layer.outputs) if layer.name == "grid.0" else (layer.columns, 1)
+        sizes = layer.outputs, layer.columns
+        rows.append((place, scale, bias, *sizes, shift, base, first, *apart))
         row_layers += [number] * layer.outputs
         place, base = bias + layer.outputs, base + size
     names = [layer.name for layer in shape.layers]
@@ -82,7 +82,7 @@ class FusedNetwork:
         effective: `[E * W]` float32, the weights that inputs are multiplied by.
         hidden: `[E, B, P, F]` float32, behind the first convolution.
         patches: `[E, B * P', 4 F]` float32, what the second one is multiplied with.
-        cells: `[E, B * P', F]` float32, behind the second one.
+        cells: `[E, B, F, P']` float32, behind the second one.
         features: `[E, B, D]` float32, products of the grid's last layer.
     """
 
@@ -104,11 +104,12 @@ class FusedNetwork:
         self.features = empty(1, 1, 1)
         if shape.sees_grid:
             (one, two), height, width = KERNELS, shape.height, shape.width
-            self._sides = height - one + 1, width - one + 1
-            positions = (height - one - two + 2) * (width - one - two + 2)
-            self.hidden = empty(self.members, batch, self._sides[0] * self._sides[1], FILTERS)
-            self.patches = empty(self.members, batch * positions, two * two * FILTERS)
-            self.cells = empty(self.members, batch * positions, FILTERS)
+            first = (height - one + 1) * (width - one + 1)
+            second = (height - one - two + 2) * (width - one - two + 2)
+            self.hidden = empty(self.members, batch, first, FILTERS)
+            self.patches = empty(self.members, batch * second, two * two * FILTERS)
+            self._sums = empty(self.members, batch * second, FILTERS)
+            self.cells = empty(self.members, batch, FILTERS, second)
             self.features = empty(self.members, batch, shape.config.hidden)
 
     def matrix(self, layer: int, numbers: Tensor | None = None) -> Tensor:
@@ -140,18 +141,16 @@ class FusedNetwork:
         launch_on_stream(normalise_rows, rows, self.table, weights, self.lengths)
         if not self.shape.sees_grid:
             return
-        count, steps = self.members * self.batch, (self.batch, self.members)
-        given = observations, first, self.table, weights, self.hidden
-        launch_on_stream(convolve_planes, steps, *given)
-        planes = self.hidden.view(count, *self._sides, FILTERS)
-        across = self._sides[0] - KERNELS[1] + 1, self._sides[1] - KERNELS[1] + 1
-        patches = self.patches.view(count, *across, -1)
-        launch_on_stream(cut_patches, count * across[0], planes, True, KERNELS[1], patches)
-        torch.bmm(self.patches, self.matrix(1).transpose(1, 2), out=self.cells)
-        cells, bias = self.cells.view(self.members, self.batch, -1), self.layers[1][BIAS]
-        parts = cells.view(self.members, self.batch, -1, FILTERS)
-        launch_on_stream(add_bias_and_cut, steps, weights.parameters, bias, parts)
-        torch.bmm(cells, self.matrix(2).transpose(1, 2), out=self.features)
+        steps = self.batch, self.members
+        planes = observations.flatten(3)
+        given = planes, self.shape.width, first, self.table, weights, self.hidden
+        patches = self.patches.view(self.members, self.batch, -1, self.patches.shape[2])
+        launch_on_stream(convolve_planes, steps, *given, patches)
+        torch.bmm(self.patches, self.matrix(1).transpose(1, 2), out=self._sums)
+        sums = self._sums.view(self.members, self.batch, -1, FILTERS)
+        bias = self.layers[1][BIAS]
+        launch_on_stream(finish_cells, steps, weights.parameters, bias, sums, self.cells)
+        torch.bmm(self.cells.flatten(2), self.matrix(2).transpose(1, 2), out=self.features)
 
     def seen(self, observations: Tensor, modes: Tensor, first: int) -> Seen:
         """Return what the layers behind the convolutions see, as kernels take it.

@@ -11,6 +11,7 @@ channels, P positions of a convolution, I inputs of the trunk, D hidden units an
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import cuda, float32, uint8
 
 from pomp.core.compiling import scalar
@@ -29,14 +30,14 @@ HEAD_THREADS = 512
 """Threads of the block that computes what stands behind a member's features."""
 REDUCED = 128
 """Threads, a power of two, that add up a row of weights."""
-WEIGHT, SCALE, BIAS, ROWS, COLUMNS, INNER, BASE, FIRST = range(8)  # columns of a layer table
+# Columns of a layer table.
+WEIGHT, SCALE, BIAS, ROWS, COLUMNS, SHIFT, BASE, FIRST, ACROSS, ALONG = range(10)
 ABSENT = -1  # a layer that a network does not have
 # Sizes of memory that blocks share must be names.
+FIRST_HIDDEN, CELLS_TILE = MOST_POSITIONS * FILTERS, MOST_POSITIONS * STRIDE
 LEVELS = (MOST_INPUTS + 2 * MOST_HIDDEN + MOST_CHOICES + 1) * STRIDE
-SIDE = KERNELS[0]
-"""Of the filters of the first convolution."""
-_TAPS = SIDE * SIDE * CHANNELS  # inputs of a filter of the first convolution
-_FIRST_FILTERS = _TAPS * FILTERS
+SIDE, SECOND_SIDE = KERNELS
+"""Of the filters of the convolutions."""
 
 
 class LayerTable(NamedTuple):
@@ -44,13 +45,13 @@ class LayerTable(NamedTuple):
 
     Effective weights are those that inputs are multiplied by: normalised, and their columns in the
     order in which kernels write what they are multiplied with. Those of a layer follow each other,
-    `[E, rows, columns]`, from the place `BASE * E` on.
+    members one after the other, from the place `BASE * E` on.
 
     Attributes:
-        layers: `[layers, 8]` int64: the places of weights, scales (`ABSENT`: none) and biases among
-            a member's parameters, rows, columns, INNER, BASE, and the number of the first row.
-            Column c of the parameters is column (c % n) * INNER + c // n of the effective weights,
-            where n is columns / INNER.
+        layers: `[layers, 10]` int64: the places of weights, scales (`ABSENT`: none) and biases
+            among a member's parameters, rows, columns, SHIFT, BASE, the number of the first row,
+            and how far apart effective rows (ACROSS) and columns (ALONG) are. Effective column c
+            is column (c % n) * (columns / n) + c // n of the parameters, where n is 2 ** SHIFT.
         row_layers: `[R]` int64, the layer of each row.
     """
 
@@ -147,8 +148,20 @@ def effective_row(table, layer, member, members, row):
         row: number of the row within its layer.
     """
     layers = table.layers
-    rows, columns = layers[layer, ROWS], layers[layer, COLUMNS]
-    return layers[layer, BASE] * members + (member * rows + row) * columns
+    size = layers[layer, ROWS] * layers[layer, COLUMNS]
+    return layers[layer, BASE] * members + member * size + row * layers[layer, ACROSS]
+
+
+@scalar
+def parameter_column(place, columns, shift):
+    """Return the number among the parameters of an effective column; see `LayerTable`.
+
+    Args:
+        place: number of the effective column.
+        columns: how many there are.
+        shift: SHIFT of the layer.
+    """
+    return (place & ((1 << shift) - 1)) * (columns >> shift) + (place >> shift)
 
 
 @device_kernel
@@ -161,31 +174,31 @@ def normalise_rows(table, weights, lengths):
         lengths: `[E, R]` float32, written: of each row, before it is normalised.
     """
     sums = cuda.shared.array(REDUCED, float32)
-    number, member = cuda.blockIdx.x, cuda.blockIdx.y
+    number, member, thread = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x
     layer = table.row_layers[number]
     columns, scale = table.layers[layer, COLUMNS], table.layers[layer, SCALE]
     row = number - table.layers[layer, FIRST]
     start = table.layers[layer, WEIGHT] + row * columns
     total = float32(0.0)
-    column = cuda.threadIdx.x
+    column = thread
     while column < columns:
-        weight = weights.parameters[member, start + column]
+        weight = weights.parameters[member, np.uint64(start + column)]
         total += weight * weight
         column += cuda.blockDim.x
-    sums[cuda.threadIdx.x] = total
+    sums[thread] = total
     add_up_block(sums)
     length, factor = float32(math.sqrt(sums[0])), float32(1.0)
     if scale != ABSENT:
         factor = weights.parameters[member, scale + row] / length
-    inner = table.layers[layer, INNER]
-    outer = columns // inner
+    shift, along = table.layers[layer, SHIFT], table.layers[layer, ALONG]
     target = effective_row(table, layer, member, weights.parameters.shape[0], row)
-    column = cuda.threadIdx.x
-    while column < columns:
-        place = target + column % outer * inner + column // outer
-        weights.effective[place] = weights.parameters[member, start + column] * factor
-        column += cuda.blockDim.x
-    if cuda.threadIdx.x == 0:
+    place = thread
+    while place < columns:
+        column = start + parameter_column(place, columns, shift)
+        weight = weights.parameters[member, np.uint64(column)] * factor
+        weights.effective[np.uint64(target + place * along)] = weight
+        place += cuda.blockDim.x
+    if thread == 0:
         lengths[member, number] = length
 
 
@@ -194,77 +207,117 @@ def load_masks(planes, member, step, masks):
     """Write which channels of each cell are on, as bits, with all threads of a block.
 
     Args:
-        planes: `[E, N, C, H, W]` uint8, read.
+        planes: `[E, N, C, H * W]` uint8, read.
         member: number of the member.
         step: number of the step among the N.
         masks: `[MOST_CELLS]` uint8, shared, written.
     """
-    width = planes.shape[4]
     cell = cuda.threadIdx.x
-    while cell < planes.shape[3] * width:
+    while cell < planes.shape[3]:
         bits = 0
         for channel in range(CHANNELS):
-            is_on = planes[member, step, channel, cell // width, cell % width] != 0
-            bits |= int(is_on) << channel
+            bits |= int(planes[member, step, channel, cell] != 0) << channel
         masks[cell] = bits
         cell += cuda.blockDim.x
 
 
-@device_kernel
-def convolve_planes(planes, first, table, weights, hidden):
-    """Compute the first convolution: a block for each step, a filter for each lane of a warp.
+@scalar
+def add_filters(lane, corner, width, masks, first, effective):
+    """Return the sum of the filters' weights that are on at a position of the first convolution.
 
     Args:
-        planes: `[E, N, C, H, W]` uint8.
+        lane: number of the filter.
+        corner: the position's first cell.
+        width: cells in a row.
+        masks: `[MOST_CELLS]` uint8, shared, what is on in each cell.
+        first: where the member's effective weights of the layer begin, `[taps, F]`.
+        effective: `[E * W]` float32.
+    """
+    total = float32(0.0)
+    for down in range(SIDE):
+        place = np.uint64(corner + down * width)
+        bits = np.uint32(masks[place]) | np.uint32(masks[place + np.uint64(1)]) << np.uint32(8)
+        bits |= np.uint32(masks[place + np.uint64(2)]) << np.uint32(16)
+        bits |= np.uint32(masks[place + np.uint64(3)]) << np.uint32(24)
+        source = first + down * SIDE * CHANNELS * FILTERS + lane
+        while bits != 0:
+            tap = cuda.ffs(bits) - 1
+            total += effective[np.uint64(source + tap * FILTERS)]
+            bits &= bits - np.uint32(1)
+    return total
+
+
+@device_kernel
+def convolve_planes(planes, width, first, table, weights, hidden, patches):
+    """Compute the first convolution, and patches of it: a block for each step, a filter each lane.
+
+    Args:
+        planes: `[E, N, C, H * W]` uint8.
+        width: W.
         first: the place of the first of the B steps among the N.
         table: a `LayerTable`; its first layer is meant.
         weights: a `Weights`.
         hidden: `[E, B, P, F]` float32, written; nothing is below 0.
+        patches: `[E, B, P', 4 F]` float32, written: what the second convolution is multiplied with.
     """
     masks = cuda.shared.array(MOST_CELLS, uint8)
-    filters = cuda.shared.array(_FIRST_FILTERS, float32)
-    place, member = cuda.blockIdx.x, cuda.blockIdx.y
+    kept = cuda.shared.array(FIRST_HIDDEN, float32)
+    place, member, lane = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x % FILTERS
+    warp, warps, across = cuda.threadIdx.x // FILTERS, cuda.blockDim.x // FILTERS, width - SIDE + 1
     load_masks(planes, member, first + place, masks)
-    source = effective_row(table, 0, member, hidden.shape[0], 0)
-    number = cuda.threadIdx.x
-    while number < _FIRST_FILTERS:
-        row, tap = number // _TAPS, number % _TAPS
-        filters[tap * FILTERS + row] = weights.effective[source + number]
-        number += cuda.blockDim.x
     cuda.syncthreads()
-    lane, width = cuda.threadIdx.x % FILTERS, planes.shape[4]
-    across = width - SIDE + 1
+    source = effective_row(table, 0, member, hidden.shape[0], 0)
     bias = weights.parameters[member, table.layers[0, BIAS] + lane]
-    position = cuda.threadIdx.x // FILTERS
-    while position < hidden.shape[2]:
-        corner = position // across * width + position % across
-        total = bias
-        for shift in range(SIDE * SIDE):
-            bits = int(masks[corner + shift // SIDE * width + shift % SIDE])
-            while bits != 0:
-                tap = shift * CHANNELS + cuda.ffs(bits) - 1
-                total += filters[tap * FILTERS + lane]
-                bits &= bits - 1
-        hidden[member, place, position, lane] = max(total, float32(0.0))
-        position += cuda.blockDim.x // FILTERS
+    row = warp
+    while row * across < hidden.shape[2]:
+        for column in range(across):
+            position, corner = row * across + column, row * width + column
+            total = bias + add_filters(lane, corner, width, masks, source, weights.effective)
+            total = max(total, float32(0.0))
+            kept[np.uint64(position * FILTERS + lane)] = total
+            hidden[member, place, np.uint64(position), lane] = total
+        row += warps
+    cuda.syncthreads()
+    row, last = warp, across - SECOND_SIDE + 1
+    while row * last < patches.shape[2]:
+        for column in range(last):
+            for shift in range(SECOND_SIDE * SECOND_SIDE):
+                cell = (row + shift // SECOND_SIDE) * across + column + shift % SECOND_SIDE
+                number = kept[np.uint64(cell * FILTERS + lane)]
+                within = np.uint64(shift * FILTERS + lane)
+                patches[member, place, np.uint64(row * last + column), within] = number
+        row += warps
 
 
 @device_kernel
-def add_bias_and_cut(parameters, bias, hidden):
-    """Add a layer's biases and cut what is below 0: a block for each step, a filter each lane.
+def finish_cells(parameters, bias, sums, cells):
+    """Add the second convolution's biases, cut what is below 0, and put filters first.
+
+    A block for each step.
 
     Args:
         parameters: `[E, S]` float32.
         bias: the place of the first bias among a member's parameters.
-        hidden: `[E, B, P, F]` float32, written.
+        sums: `[E, B, P, F]` float32.
+        cells: `[E, B, F, P]` float32, written.
     """
+    kept = cuda.shared.array(CELLS_TILE, float32)
     step, member, lane = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x % FILTERS
+    warp, warps, positions = cuda.threadIdx.x // FILTERS, cuda.blockDim.x // FILTERS, sums.shape[2]
     own = parameters[member, bias + lane]
-    position = cuda.threadIdx.x // FILTERS
-    while position < hidden.shape[2]:
-        value = hidden[member, step, position, lane] + own
-        hidden[member, step, position, lane] = max(value, float32(0.0))
-        position += cuda.blockDim.x // FILTERS
+    position = warp
+    while position < positions:
+        value = max(sums[member, step, position, lane] + own, float32(0.0))
+        kept[np.uint64(position * STRIDE + lane)] = value
+        position += warps
+    cuda.syncthreads()
+    row = warp
+    while row < FILTERS:
+        position = lane
+        while position < positions:
+            cells[member, step, row, position] = kept[np.uint64(position * STRIDE + row)]
+            position += FILTERS
+        row += warps
 
 
 @scalar
@@ -347,8 +400,8 @@ def decide_tile(member, first, table, head, weights, seen, levels, outputs):
             start = effective_row(table, own, member, weights.parameters.shape[0], within)
             total = weights.parameters[member, layers[own, BIAS] + within]
             for column in range(layers[layer, COLUMNS]):
-                number = levels[(source + column) * STRIDE + lane]
-                total += weights.effective[start + column] * number
+                number = levels[np.uint64((source + column) * STRIDE + lane)]
+                total += weights.effective[np.uint64(start + column)] * number
             if not is_last:
                 total = max(total, zero)
             elif is_there and own == layer:
