@@ -37,10 +37,23 @@ def fresh(space):
 
 
 def test_both_recipes_are_shipped_and_the_best_is_the_default():
-    assert shipped_names() == ["best", "paper"]
+    assert shipped_names()[:2] == ["best", "paper"]
+    assert shipped_names()[2:] in ([], ["hprl"])
     assert find_weights(None) == find_weights("best")
     for name in shipped_names():
         assert find_weights(name).stat().st_size < 8_000_000
+
+
+def test_an_embedding_of_a_baseline_is_never_the_default(tmp_path, monkeypatch):
+    monkeypatch.setattr("pomp.embedding.weights._FOLDER", tmp_path)
+    for shipped, default in (("hprl", None), ("paper", "paper"), ("best", "best")):
+        (tmp_path / f"{shipped}.safetensors").touch()
+        if default is None:
+            with pytest.raises(DataFileError, match="no embedding is shipped"):
+                find_weights(None)
+        else:
+            assert find_weights(None).stem == default
+    assert shipped_names() == ["best", "paper", "hprl"]
 
 
 @pytest.mark.parametrize("name", ["best", "paper"])
