@@ -293,7 +293,8 @@ class _RunningPiece:
     # Transitions learned by PPO
 
     def _learn(self) -> tuple[Iterator[Work], Harvester]:
-        from pomp.learning.training import Member, Training
+        from pomp.learning.members import Member
+        from pomp.learning.training import Training
 
         cells = self.piece.cells
         settings = {cell.task: cell.setting for cell in cells}  # one object for each task

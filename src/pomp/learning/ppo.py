@@ -17,7 +17,7 @@ from pomp.learning.adam import AdamSettings, AdamState, Gradients, adam_step, co
 from pomp.learning.clipped_loss import Collected, LossSettings, Outputs, PpoLoss, write_ppo_loss
 from pomp.learning.config import PpoConfig
 
-Network = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+Network = Callable[..., tuple[Tensor, ...]]
 """Parameters `[E, S]`, observations `[E, B, ...]` and modes `[E, B]` to logits `[E, B, K + 1]` and
 values `[E, B]`."""
 
@@ -123,7 +123,7 @@ def ppo_loss(
     loss = PpoLoss(grad_logits, grad_values, values.new_empty(3, *values.shape))
     write_ppo_loss(
         first,
-        LossSettings(config.clip_ratio, config.clip_value, config.value_weight, config.entropy),
+        loss_settings(config),
         Outputs(logits.detach(), values.detach()),
         Collected(batch.choices, batch.log_probs, batch.values, batch.advantages, batch.returns),
         loss,
@@ -131,8 +131,15 @@ def ppo_loss(
     return loss
 
 
+def loss_settings(config: PpoConfig) -> LossSettings:
+    """Return the numbers of the loss."""
+    return LossSettings(config.clip_ratio, config.clip_value, config.value_weight, config.entropy)
+
+
 class Learner:
     """PPO's updates of the members' parameters, by Adam.
+
+    A rollout is divided into rows, of which some make a mini-batch: here each macro step is one.
 
     Attributes:
         network: computes logits and values.
@@ -140,8 +147,14 @@ class Learner:
         gradient_steps: how many were taken so far.
     """
 
+    batch_type: type[Any] = RolloutBatch
+
     def __init__(
-        self, config: PpoConfig, network: Network, parameters: Tensor, learning_rates: Tensor
+        self,
+        config: PpoConfig,
+        network: Network,
+        parameters: Tensor,
+        learning_rates: Tensor,
     ) -> None:
         """Begin with no past.
 
@@ -165,12 +178,12 @@ class Learner:
     def _state(self) -> AdamState:
         return AdamState(self.parameters.detach(), self._first_moment, self._second_moment)
 
-    def learn(self, batch: RolloutBatch, orders: Tensor, update: int) -> Tensor:
+    def learn(self, batch: Any, orders: Tensor, update: int) -> Tensor:
         """Learn from one rollout.
 
         Args:
             batch: the rollout.
-            orders: `[epochs, E, N]` int64, in which order each epoch goes through its steps.
+            orders: `[epochs, E, rows]` int64, in which order each epoch goes through its rows.
             update: how many updates came before.
 
         Returns:
@@ -193,15 +206,17 @@ class Learner:
         """Go through a rollout in mini-batches, once for each epoch.
 
         Args:
-            orders: `[epochs, E, N]` int64.
+            orders: `[epochs, E, rows]` int64.
             corrections: `[steps, 2]`, Adam's, for each gradient step.
-            parts: the fields of a `RolloutBatch`, `[E, N, ...]`.
+            parts: the fields of the batch, `[E, rows, ...]`.
 
         Returns:
             `[E, 4]`, the means of `STATISTICS`.
         """
-        batch, starts = RolloutBatch(*parts), range(0, self.config.rollout, self.config.minibatch)
-        minibatches = ((epoch, first) for epoch in map(batch.select, orders) for first in starts)
+        batch, rows = self.batch_type(*parts), orders.shape[2]
+        share = rows * self.config.minibatch // self.config.rollout
+        cuts = [slice(first, first + share) for first in range(0, rows, share)]
+        minibatches = ((epoch, part) for epoch in map(batch.select, orders) for part in cuts)
         steps = [
             self._step_minibatch(*minibatch, correction)
             for minibatch, correction in zip(minibatches, corrections, strict=True)
@@ -210,30 +225,39 @@ class Learner:
         return torch.cat([terms.mean(dim=(0, 3)), norms.mean(dim=0, keepdim=True)]).T
 
     def _step_minibatch(
-        self, batch: RolloutBatch, first: int, corrections: Tensor
+        self, batch: Any, part: slice, corrections: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Take one gradient step.
 
         Args:
-            batch: an epoch's steps.
-            first: the place of the mini-batch's first step in it.
+            batch: an epoch's rows.
+            part: which of them are the mini-batch.
             corrections: `[2]`, Adam's, for this gradient step.
 
         Returns:
             The terms of the loss, `[3, E, M]`, and the norms of the gradients, `[E]`.
         """
-        part = slice(first, first + self.config.minibatch)
-        logits, values = self.network(
-            self.parameters, batch.observations[:, part], batch.modes[:, part]
-        )
-        loss = ppo_loss(logits, values, batch, first, self.config)
-        (gradients,) = torch.autograd.grad(
-            (logits, values), self.parameters, (loss.grad_logits, loss.grad_values)
-        )
+        outputs, slopes, terms = self._differentiate(batch, part)
+        (gradients,) = torch.autograd.grad(outputs, self.parameters, slopes)
         norms = gradients.norm(dim=1)
         given = Gradients(gradients, norms, self._learning_rates)
         adam_step(corrections, self._adam, self._state, given)
-        return loss.terms, norms
+        return terms, norms
+
+    def _differentiate(
+        self, batch: Any, part: slice
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], Tensor]:
+        """Compute the loss of a mini-batch, which is some rows of a batch.
+
+        Returns:
+            The network's outputs, `[E, M, ...]` each, the gradients of the loss by them, of the
+            same shapes, and the terms of the loss, `[3, E, M]`.
+        """
+        logits, values = self.network(
+            self.parameters, batch.observations[:, part], batch.modes[:, part]
+        )
+        loss = ppo_loss(logits, values, batch, part.start, self.config)
+        return (logits, values), (loss.grad_logits, loss.grad_values), loss.terms
 
     @torch.no_grad()
     def reset_member(self, member: int, parameters: Tensor) -> None:

@@ -48,8 +48,8 @@ class Episodes:
         config: how machines act.
         mode: `[B]` int64, the mode that ran last; -1 before the first.
         taken: `[B]` int32, the macro steps of the episode so far.
-        ending: `[B]` uint8, 0 while the episode goes on, `BY_CHOICE` or `BY_LIMIT` if the last step
-            ended it.
+        ending: `[B]` uint8, 0 while the episode goes on, else what ended it with the last step:
+            `BY_CHOICE`, `BY_LIMIT` or `BY_TASK`.
         rewards: `[B]` float64, what the last step earned.
         returns: `[B]` float64, what the episode has earned up to the last step.
         idle: `[B]` uint8, 1 if the mode that ran last took no action; 0 before the first.
@@ -63,6 +63,7 @@ class Episodes:
         config: EpisodeConfig,
         *,
         restarts: bool,
+        until_done: bool = False,
         threads: int | None = None,
     ) -> None:
         """Begin an episode in every world.
@@ -73,6 +74,7 @@ class Episodes:
             worlds: start states, which will be changed.
             config: how machines act.
             restarts: whether a new episode begins where one has ended.
+            until_done: whether an episode also ends when the task is done.
             threads: CPU threads to use; None: all.
 
         Raises:
@@ -91,7 +93,7 @@ class Episodes:
         last_words = len(self._code) - 1 if config.last_words else -1
         most = config.most_steps * setting.scale
         cap, code = Cap.parse(config.cap), self._code.instructions
-        self._macro = MacroSteps(code, first, modes, last_words, cap, most, restarts)
+        self._macro = MacroSteps(code, first, modes, last_words, cap, most, restarts, until_done)
         state: Any = self._first_state()
         if worlds.device == "cuda":
             self._macro = self._macro._replace(

@@ -54,7 +54,7 @@ from pomp.tasks.task import Setting
 from pomp.version import __version__
 
 if TYPE_CHECKING:
-    from pomp.learning.training import Member
+    from pomp.learning.members import Member
 
 SEARCH_STAGE, MACHINES_STAGE = "stage 2/4 search", "stage 2/4 machines"
 TRANSITIONS_STAGE, EVALUATION_STAGE = "stage 3/4 transitions", "stage 4/4 evaluation"
@@ -268,7 +268,7 @@ class TrainRun:
         return works
 
     def _members_of(self, setting: Setting, seed: int) -> "list[Member]":
-        from pomp.learning.training import Member
+        from pomp.learning.members import Member
 
         modes = self._modes_of(setting, seed)
         # Of equals the first is taken: the machine with fewer modes.
