@@ -1,6 +1,7 @@
 """Settings of HPRL: what its policy sees and writes, PPO, validation, and the presets."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pomp.core.configs import changed, check_choices, check_ranges
@@ -10,6 +11,15 @@ from pomp.learning.config import PpoConfig, Preset, ValidationConfig
 from pomp.machine.config import EpisodeConfig
 
 Observation = Literal["env_state", "step_counter"]
+
+POLICY_FILE = "policy.json"
+"""The file in the folder of a policy that says what it is."""
+
+
+def holds_policy(name: str | Path) -> bool:
+    """Whether a folder, or the file in it, is that of a policy that writes programs."""
+    path = Path(name)
+    return (path / POLICY_FILE).is_file() or (path.name == POLICY_FILE and path.is_file())
 
 
 def _ppo() -> PpoConfig:

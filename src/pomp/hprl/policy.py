@@ -22,7 +22,7 @@ from pomp.core.errors import (
 from pomp.core.graphs import prepare
 from pomp.core.storage import read_arrays, write_arrays, write_text
 from pomp.embedding.space import Embedding
-from pomp.hprl.config import MetaConfig
+from pomp.hprl.config import POLICY_FILE, MetaConfig
 from pomp.hprl.episodes import LatentViews, ProgramEpisodes, load_space
 from pomp.hprl.network import MetaNetwork, MetaShape
 from pomp.hprl.rollouts import LatentActor, draw_noise
@@ -31,7 +31,7 @@ from pomp.machine.evaluation import Evaluation, begin_drawn, list_all, outcomes
 from pomp.tasks.catalog import find_task, source_of
 from pomp.tasks.task import Setting
 
-POLICY_FILE, POLICY_WEIGHTS_FILE = "policy.json", "policy.safetensors"
+POLICY_WEIGHTS_FILE = "policy.safetensors"
 FORMAT = 1
 """Rises when files of this version could not be read by earlier ones."""
 KIND = "hprl"

@@ -282,6 +282,10 @@ class Training:
         parameters = self.learner.parameters[index].detach().cpu().numpy().copy()
         self.kept[index] = Kept(score, update, parameters)
 
+    def policy(self, index: int, provenance: dict[str, Any]) -> Any:
+        """Return what a member has learned; here its machine."""
+        return self.machine(index, provenance)
+
     def machine(self, index: int, provenance: dict[str, Any]) -> ProgramMachine:
         """Return a member's best machine; if none was good enough, the latest.
 
