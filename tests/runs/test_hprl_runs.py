@@ -140,6 +140,14 @@ def test_another_method_does_not_go_on_with_the_folder(capsys, trained):
     assert files_of(trained.path) == before
 
 
+def test_a_search_refuses_the_embedding_of_hprl_in_a_line(capsys, tmp_path, space):
+    given = ("--method", "cem", "--set", f"embedding={space}", "--out", tmp_path / "search")
+    status, _, errors = call(capsys, "search", "Seeder", *given)
+    assert status == 2
+    assert "search needs an embedding of the leaps vocabulary, got hprl" in errors
+    assert errors.count("\n") == 1
+
+
 def test_evaluation_refuses_what_it_cannot_do(capsys, trained):
     place = trained.path / "Seeder" / "seed0" / "policy"
     for more in (("--exact",), ("--random",), ("--scale", "2"), ("--size", "9x9")):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pomp.core.cuda import fill
 from pomp.core.errors import ConfigError
+from pomp.core.graphs import prepare
 from pomp.dsl.bytecode import Code, compile_ids
 from pomp.embedding.config import MAX_GENERATED
 from pomp.embedding.space import Embedding
@@ -153,6 +154,7 @@ def load_space(name: str, device: str) -> Embedding:
         UnknownNameError: no such embedding is shipped.
         ConfigError: it has another vocabulary, or does not squash latents.
     """
+    prepare(torch.device(device))  # before the first product on a GPU
     embedding = Embedding.load(name, device)
     if embedding.vocabulary.name != VOCABULARY:
         what = f"an embedding of the {VOCABULARY} vocabulary"

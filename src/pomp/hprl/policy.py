@@ -19,7 +19,6 @@ from pomp.core.errors import (
     UnloadableError,
     UntrustedModuleError,
 )
-from pomp.core.graphs import prepare
 from pomp.core.storage import read_arrays, write_arrays, write_text
 from pomp.embedding.space import Embedding
 from pomp.hprl.config import POLICY_FILE, MetaConfig
@@ -211,7 +210,6 @@ class MetaPolicy:
             weights: `[N]` float64, the probability of each start; None: all alike.
         """
         device = torch.device(worlds.device)
-        prepare(device)
         episodes = ProgramEpisodes(self.setting, worlds, self.config, restarts=False)
         views = LatentViews([episodes], 1, embedding, self.config)
         network = MetaNetwork(self._shape, self.config.programs)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pomp.core.compiling import thread_count
 from pomp.core.configs import changed, from_json, to_json
 from pomp.core.cuda import check_device
 from pomp.core.errors import ConfigError
@@ -101,8 +102,8 @@ class HprlPlan:
         Raises:
             UntrustedModuleError: it names another module.
         """
-        names = ("device", "space", "tasks", "seeds", "preset", "method", "hprl")
-        _, _, tasks, seeds, preset, _, settings = take_fields(config, *names)
+        names = ("device", "threads", "space", "tasks", "seeds", "preset", "method", "hprl")
+        *_, tasks, seeds, preset, _, settings = take_fields(config, *names)
         return cls(
             settings=tuple(read_task(one, allow) for one in tasks.values()),
             seeds=tuple(read_seeds(seeds)),
@@ -225,7 +226,9 @@ class HprlRun:
 
     def describe(self) -> dict[str, Any]:
         """Return the config that a resumed training must have, too."""
-        return {"device": self._device, "space": self._space.digest, **self.plan.describe()}
+        threads = thread_count() if self._device == "cpu" else None
+        where = {"device": self._device, "threads": threads}
+        return {**where, "space": self._space.digest, **self.plan.describe()}
 
     def growth(self) -> Growth:
         """Return what a resumed training may have more of: steps."""
