@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from spaces import NONE, Signs
 
 from pomp.core.errors import ConfigError, DataFileError, PompError
 from pomp.core.storage import through_file
@@ -23,6 +22,7 @@ from pomp.hprl.network import MetaShape
 from pomp.hprl.policy import MetaPolicy
 from pomp.hprl.training import MetaTraining, meta_member
 from pomp.tasks.catalog import find_task
+from spaces import NONE, Signs
 
 MOVE, TURN, PUT = (
     "DEF run m( WHILE c( frontIsClear c) w( putMarker move w) m)",
@@ -102,6 +102,7 @@ def test_no_program_does_nothing_and_costs_a_thousandth_in_training():
     one = training([(SEEDER, 0)], space=Signs(NONE, NONE, NONE, NONE))
     batch, outcomes = one.rollouts.collect()
     assert not outcomes.returns.any()
+    assert not one.rollouts.spent.any()
     ends = outcomes.ending[0].T != 0  # [A, T]
     last = batch.returns[0].numpy()[ends]
     assert last == pytest.approx(-0.001, abs=1e-6)  # nothing comes after the last program
@@ -165,6 +166,13 @@ def test_members_learn_alike_alone_and_together():
         assert returns == [record["return"] for record in own[number]]
         ours, theirs = together.learner.parameters[number], one.learner.parameters[0]
         assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+def test_what_rollouts_cost_is_counted():
+    one = training([(SEEDER, 0), (DOOR_KEY, 0)], space=Signs(TURN, TURN, TURN, NONE))
+    batch, _ = one.rollouts.collect()
+    none = (batch.latents > 0).all(dim=-1).sum(dim=(1, 2)).numpy()
+    assert one.rollouts.spent.tolist() == [[32 - n, 32 - n] for n in none]  # a turn is an action
 
 
 def test_a_policy_learns_which_programs_pay():

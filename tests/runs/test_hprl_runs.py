@@ -156,6 +156,23 @@ def test_evaluation_refuses_what_it_cannot_do(capsys, trained):
         assert "evaluated as it was trained" in errors
 
 
+def test_a_policy_is_refused_where_a_machine_is_expected(capsys, trained):
+    place = trained.path / "Seeder" / "seed0" / "policy"
+    for command in (("explain", place), ("simplify", place), ("play", place, "--print")):
+        status, _, errors = call(capsys, *command)
+        assert status == 2
+        assert "a policy that is no machine, which pomp eval plays" in errors
+        assert errors.count("\n") == 1
+
+
+def test_an_evaluation_is_told_in_words(capsys, trained):
+    place = trained.path / "Seeder" / "seed0" / "policy"
+    status, output, _ = call(capsys, "eval", place, "--episodes", "4", "--greedy")
+    assert status == 0
+    assert "Seeder: mean return" in output
+    assert "never chose to end" not in output
+
+
 def test_its_row_of_a_table_is_trained_and_evaluated(tmp_path, space):
     cells = list_cells(
         "table1", methods=["hprl"], tasks=["Seeder"], seeds=[0], budget=0.0001,
@@ -165,7 +182,10 @@ def test_its_row_of_a_table_is_trained_and_evaluated(tmp_path, space):
     found = reproduce(cells, out=tmp_path / "store")
     assert found.is_finished
     learned, policy = found.results
-    assert learned.values["cost"]["steps"] == learned.values["cost"]["executions"] == 2 * 1024
+    cost = learned.values["cost"]
+    assert cost["steps"] == cost["candidates"] == 2 * 1024
+    assert 0 < cost["executions"] < 2 * 1024  # not all latents are programs
+    assert cost["actions"] > 0
     assert learned.values["ended"] == "all steps"
     assert policy.values["cost"] == learned.values["cost"]
     assert len(policy.values["returns"]) == 32

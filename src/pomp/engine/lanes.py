@@ -162,6 +162,7 @@ class EpisodeState(NamedTuple):
         rewards: `[B]` float64: of the last step.
         returns: `[B]` float64: the episode's return after the last step.
         idle: `[B]` uint8: the mode that ran last took no action; 0 at an episode's start.
+        acted: `[B]` int32: actions that the last step took.
     """
 
     mode: Any
@@ -170,6 +171,7 @@ class EpisodeState(NamedTuple):
     rewards: Any
     returns: Any
     idle: Any
+    acted: Any
 
 
 @scalar
@@ -279,6 +281,7 @@ def take_mode(step, draw_start, begin, index, macro, choices, constants, worlds,
     """
     if state.ending[index] != 0 and not macro.restarts:
         state.rewards[index] = 0.0
+        state.acted[index] = 0
         return
     memory = worlds.memory[index]
     before = value(memory, constants)
@@ -300,6 +303,7 @@ def take_mode(step, draw_start, begin, index, macro, choices, constants, worlds,
     state.mode[index] = choice
     # Snake's last bite is an action that does not count, but it changes the flag.
     state.idle[index] = memory[ACTIONS] == actions and memory[DONE] == done
+    state.acted[index] = memory[ACTIONS] - actions
     state.returns[index] = value(memory, constants)
     state.rewards[index] = state.returns[index] - before
     if state.ending[index] != 0 and macro.restarts:

@@ -342,15 +342,17 @@ class _RunningPiece:
         spent = self._spent_on_modes(cell)
         before: list[dict[str, Any]] = [{}, *records]
         curve = [
-            (spent["executions"] + record["steps"], record["best"])
+            (spent["executions"] + record.get("executions", record["steps"]), record["best"])
             for last_one, record in zip(before, records, strict=False)
             if record["best"] is not None and record["best"] != last_one.get("best")
         ]
-        counted = {**spent, "executions": spent["executions"] + steps, "steps": steps}
+        counted = {**spent, "executions": spent["executions"] + steps}
+        if cell.row.kind == "latents":
+            counted = _counted(records, steps)
         result = make_result(
             cell,
             programs=training.members[number].modes,
-            cost=self._cost(**counted),
+            cost=self._cost(**counted, steps=steps),
             curve=curve,
             device=self.piece.device,
             about={
@@ -488,6 +490,13 @@ def executed_once(cell: Cell, program: str) -> ProgramMachine:
         return ProgramMachine(
             task=task, modes=(_IDLE,), transition=DecisionList(start=end, after=(end,))
         )
+
+
+def _counted(records: Sequence[Mapping[str, Any]], steps: int) -> dict[str, int]:
+    """Return what a policy that writes programs has cost up to a step, by its validations."""
+    last = max((one for one in records if one["steps"] <= steps), key=lambda one: one["steps"])
+    executed = {"executions": last["executions"], "actions": last["actions_taken"]}
+    return {"candidates": steps, **executed}
 
 
 def _load(cell: Cell, files: Files) -> "ProgramMachine | MetaPolicy":

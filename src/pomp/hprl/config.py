@@ -8,12 +8,9 @@ from pomp.core.configs import changed, check_choices, check_ranges
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.engine.units import DEFAULT_CAP
 from pomp.learning.config import PpoConfig, Preset, ValidationConfig
-from pomp.machine.config import EpisodeConfig
+from pomp.machine.config import POLICY_FILE, EpisodeConfig
 
 Observation = Literal["env_state", "step_counter"]
-
-POLICY_FILE = "policy.json"
-"""The file in the folder of a policy that says what it is."""
 
 
 def holds_policy(name: str | Path) -> bool:

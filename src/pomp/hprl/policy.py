@@ -21,11 +21,12 @@ from pomp.core.errors import (
 )
 from pomp.core.storage import read_arrays, write_arrays, write_text
 from pomp.embedding.space import Embedding
-from pomp.hprl.config import POLICY_FILE, MetaConfig
+from pomp.hprl.config import MetaConfig
 from pomp.hprl.episodes import LatentViews, ProgramEpisodes, load_space
 from pomp.hprl.network import MetaNetwork, MetaShape
 from pomp.hprl.rollouts import LatentActor, draw_noise
 from pomp.karel.world import WorldBatch
+from pomp.machine.config import POLICY_FILE
 from pomp.machine.evaluation import Evaluation, begin_drawn, list_all, outcomes
 from pomp.tasks.catalog import find_task, source_of
 from pomp.tasks.task import Setting

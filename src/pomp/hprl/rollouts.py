@@ -178,7 +178,11 @@ def draw_noise(
 
 
 class LatentRollouts(Rollouts):
-    """Collects rollouts; episodes go on from one to the next, and begin anew where they end."""
+    """Collects rollouts; episodes go on from one to the next, and begin anew where they end.
+
+    Attributes:
+        spent: `[E, 2]` int64, how many programs ran so far, and how many actions they took.
+    """
 
     def __init__(
         self,
@@ -200,6 +204,7 @@ class LatentRollouts(Rollouts):
         super().__init__(config.ppo, network, parameters, views, streams)
         self._cost, self._playing = config.invalid_cost, views
         self._actor = LatentActor(network, parameters, views)
+        self.spent = np.zeros((views.members, 2), np.int64)
 
     def collect(self) -> tuple[Any, EpisodeOutcomes]:
         """Play the macro steps of one rollout; returns a `LatentBatch` and what became of it."""
@@ -212,10 +217,13 @@ class LatentRollouts(Rollouts):
             is_program = views.play(latents)
             rewards = views.gather("rewards") - self._cost * (~is_program) - config.step_cost
             outcome = (views.gather("ending"), views.gather("returns"))
+            counted = torch.stack([is_program, views.gather("acted")])
             seen = (observations, goes_on, latents, log_probs, values)
-            rows.append((*seen, rewards.to(values.dtype), *outcome))
+            rows.append((*seen, rewards.to(values.dtype), *outcome, counted.sum(dim=-1)))
+        *columns, costs = zip(*rows, strict=True)
+        self.spent += torch.stack(costs).sum(dim=0).T.cpu().numpy()
         observations, goes_on, latents, log_probs, values, rewards, ending, returns = (
-            torch.stack(column, dim=1) for column in zip(*rows, strict=True)
+            torch.stack(column, dim=1) for column in columns
         )  # [E, T, A, ...]
         last = actor.memory
         _, _, last_values = actor.draw(views.look(), actor.goes_on(), torch.zeros_like(noise))
@@ -231,13 +239,14 @@ class LatentRollouts(Rollouts):
         return batch, EpisodeOutcomes(returns.cpu().numpy(), ending.cpu().numpy())
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what a checkpoint keeps: streams, worlds and memories, `[E * A, ...]`."""
+        """Return what a checkpoint keeps: streams, worlds, memories and costs, `[E * A, ...]`."""
         memory = self._actor.memory.flatten(0, 1).cpu().numpy()
-        return {**super().to_arrays(), "memory": memory}
+        return {**super().to_arrays(), "memory": memory, "spent": self.spent}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint: `arrays`, `[E * A, ...]` each, that `to_arrays` gave."""
         super().restore(arrays)
+        self.spent = np.array(arrays["spent"])
         kept = torch.from_numpy(np.array(arrays["memory"])).to(self._actor.memory.device)
         self._actor.memory = kept.view_as(self._actor.memory)
 

@@ -39,6 +39,7 @@ class MetaTraining(Training):
 
     config: Any
     shape: MetaShape
+    rollouts: LatentRollouts
 
     def __init__(
         self,
@@ -80,6 +81,11 @@ class MetaTraining(Training):
 
     def _make_validation(self, views: Any) -> LatentValidation:
         return LatentValidation(self._network, self.learner.parameters, views)
+
+    def _spent(self, index: int) -> dict[str, int]:
+        """Return how many programs ran in a member's rollouts, and their actions."""
+        executions, taken = self.rollouts.spent[index].tolist()
+        return {"executions": executions, "actions_taken": taken}
 
     @property
     def _rows(self) -> int:

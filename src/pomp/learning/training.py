@@ -107,6 +107,10 @@ class Training:
         """Return what plays episodes to validate, given these."""
         return ValidationEpisodes(self.learner.network, self.learner.parameters, views)
 
+    def _spent(self, index: int) -> dict[str, int]:
+        """Return what a member's rollouts have cost so far, beside their steps, by name."""
+        return {}
+
     @property
     def _rows(self) -> int:
         """The rows of a rollout, of which mini-batches are made."""
@@ -258,6 +262,7 @@ class Training:
                     "training_return": float(ended_returns.mean()) if len(ended_returns) else None,
                     "training_ended": int((ending[index] == BY_CHOICE).sum()),
                     **_finite(statistics[index]),
+                    **self._spent(index),
                 }
             )
         return records

@@ -36,7 +36,7 @@ from pomp.tasks.task import Setting
 
 LAST_WORDS = "DEF run m( turnLeft turnLeft turnLeft turnLeft m)"
 _LEAST_WORLDS = 64  # below which another thread does not pay
-_STATE = (np.int64, np.int32, np.uint8, np.float64, np.float64, np.uint8)
+_STATE = (np.int64, np.int32, np.uint8, np.float64, np.float64, np.uint8, np.int32)
 
 
 class Episodes:
@@ -53,6 +53,7 @@ class Episodes:
         rewards: `[B]` float64, what the last step earned.
         returns: `[B]` float64, what the episode has earned up to the last step.
         idle: `[B]` uint8, 1 if the mode that ran last took no action; 0 before the first.
+        acted: `[B]` int32, how many actions the last step took.
     """
 
     def __init__(
@@ -100,7 +101,8 @@ class Episodes:
                 code=self._code.on_device, first=to_device(first), modes=to_device(modes)
             )
             state = map(to_device, state)
-        self.mode, self.taken, self.ending, self.rewards, self.returns, self.idle = state
+        self.mode, self.taken, self.ending, *rest = state
+        self.rewards, self.returns, self.idle, self.acted = rest
 
     def _first_state(self) -> list[NDArray[Any]]:
         """Return `state` as it is before the first step, `[B]` each."""
@@ -124,9 +126,8 @@ class Episodes:
     @cached_property
     def state(self) -> EpisodeState:
         """The arrays of this class, `[B]` each, as compiled code takes them."""
-        return EpisodeState(
-            self.mode, self.taken, self.ending, self.rewards, self.returns, self.idle
-        )
+        ends = (self.mode, self.taken, self.ending)
+        return EpisodeState(*ends, self.rewards, self.returns, self.idle, self.acted)
 
     def step(self, choices: Any) -> None:
         """Take one macro step in every world.
