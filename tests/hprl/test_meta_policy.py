@@ -175,6 +175,14 @@ def test_what_rollouts_cost_is_counted():
     assert one.rollouts.spent.tolist() == [[32 - n, 32 - n] for n in none]  # a turn is an action
 
 
+def test_the_best_is_kept_even_if_it_earns_less_than_nothing():
+    setting = find_task("UpNDown").configure()
+    one = training([(setting, 0)], space=Signs(TURN, TURN, TURN, TURN))
+    records = finish(one)
+    assert records[0]["best"] == records[0]["return"] < 0
+    assert one.kept[0].parameters is not None
+
+
 def test_a_policy_learns_which_programs_pay():
     changes = {"ppo.learning_rate": 0.01, "ppo.entropy": 0.0, "ppo.clip_ratio": 0.2}
     sizes = {"ppo.actors": 16, "ppo.steps": 10, "ppo.minibatch": 40, "ppo.total": 40 * 160}

@@ -5,6 +5,7 @@ of each, and S parameters of a member.
 """
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,14 @@ def meta_member(setting: Setting, seed: int, config: HprlConfig) -> Member:
 
 
 class MetaTraining(Training):
-    """Meta-policies in training.
+    """Meta-policies in training, of which the best is kept even if it earns less than nothing.
 
     Attributes:
         config: settings of HPRL.
         embedding: the space of programs.
     """
 
+    least_score = -inf
     config: Any
     shape: MetaShape
     rollouts: LatentRollouts

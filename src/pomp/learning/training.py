@@ -44,7 +44,10 @@ class Training:
         kept: each member's best transitions.
         finished_at: each member's last update, or None while it goes on.
         diverged: numbers of the members whose losses are no numbers any more.
+        least_score: what a validation must reach for its parameters to be kept.
     """
+
+    least_score = 0.0
 
     def __init__(self, members: Sequence[Member], config: LearningConfig, device: str) -> None:
         """Draw first weights and starts.
@@ -278,7 +281,7 @@ class Training:
         kept = self.kept[index]
         if self.finished_at[index] is not None:
             return
-        if score < (0.0 if kept.score is None else kept.score):
+        if score < (self.least_score if kept.score is None else kept.score):
             return
         if not has_ended and self.config.validation.needs_end:
             return
