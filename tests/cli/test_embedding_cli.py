@@ -7,7 +7,7 @@ import pytest
 from pomp.cli.main import main
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.embedding.config import ModelConfig, ReinforceConfig, TrainingConfig
-from pomp.embedding.weights import find_weights
+from pomp.embedding.weights import find_weights, load_weights
 
 
 def call(capsys, *arguments):
@@ -22,7 +22,7 @@ def test_info_describes_what_is_shipped(capsys):
     status, output, _ = call(capsys, "embedding", "info", "--json")
     cards = json.loads(output)
     assert status == 0
-    assert set(cards) == {"best", "paper"}
+    assert {"best", "paper"} <= set(cards) <= {"best", "paper", "hprl"}
     assert cards["paper"]["parameters"]["total"] == 1_839_855
     status, output, _ = call(capsys, "embedding", "info")
     assert status == 0
@@ -179,3 +179,20 @@ def test_what_is_not_given_beside_resume_is_as_it_was(capsys, tmp_path):
     assert "begun otherwise: dataset.train (40 before, 35000 now)" in errors
     _, _, errors = call(capsys, *train, "--resume", "best")
     assert "was begun with another recipe" in errors
+
+
+def test_the_embedding_of_hprl_is_trained_by_its_recipe(capsys, tmp_path):
+    out = tmp_path / "run"
+    sizes = ("--dataset.train", "40", "--dataset.validation", "8", "--dataset.test", "8")
+    train = ("embedding", "train", "--out", str(out))
+    small = (*sizes, "--training.batch", "20", "--training.epochs", "1")
+    assert call(capsys, *train, "hprl", *small)[0] == 0
+    trained = load_weights(out / "weights.safetensors")
+    assert trained.model.parameter_counts()["total"] == 931_359
+    config = json.loads((out / "config.json").read_text())
+    data, training = config["dataset"], config["training"]
+    assert (data["vocabulary"], data["walls"], data["max_tokens"]) == ("hprl", 0.15, 40)
+    assert (data["least_states"], data["most_states"], data["demonstrations"]) == (2, 50, 10)
+    assert (training["behaviour"], training["reinforce"]["start_accuracy"]) == (1.0, 2.0)
+    _, _, errors = call(capsys, *train, "--resume", "best")
+    assert "another recipe: training.model.vocabulary is hprl, not leaps" in errors

@@ -10,7 +10,7 @@ import torch
 from pomp.core.cuda import THREADS
 from pomp.learning.adam import AdamSettings, AdamState, Gradients, adam_step, correct_bias
 from pomp.learning.config import PpoConfig
-from pomp.learning.ppo import RolloutBatch, _loss_settings, ppo_loss
+from pomp.learning.ppo import RolloutBatch, loss_settings, ppo_loss
 from pomp.machine.config import NetworkConfig
 from pomp.machine.network import Ensemble, Shape, draw_weights
 
@@ -127,7 +127,7 @@ def main(target):
             machine.FusedNetwork(network, CONFIG.minibatch), parameters, torch.tensor(RATES)
         )
         state, adam = adam_of(parameters)
-        settings = _loss_settings(CONFIG)
+        settings = loss_settings(CONFIG)
         seen = batch.observations, batch.modes, FIRST
         told = step.step(*seen, batch.collected, settings, state, adam)
         found[name] = [one.numpy() for one in (*outputs, *told, parameters)]

@@ -7,6 +7,7 @@ import numpy as np
 
 from pomp.learning.adam import AdamSettings, AdamState, Gradients
 from pomp.learning.clipped_loss import Collected, LossSettings, Outputs, PpoLoss
+from pomp.learning.gaussian_loss import DrawnVectors, GaussianLoss, GaussianOutputs
 
 LOSS = LossSettings(clip_ratio=0.05, clips_value=True, value_weight=0.5, entropy_weight=0.01)
 ADAM = AdamSettings.of(0.5, np.float32)
@@ -37,6 +38,23 @@ def inputs():
         (corrections, ADAM, state, Gradients(normal(2, 9), norms, learning_rates)),
         (draw.random((3, 2, 6, 5)) < 0.5, normal(3, 5, 4, 2)),
     )
+
+
+def vectors():
+    """The same mini-batch with choices that are vectors of three numbers."""
+    draw = np.random.default_rng(6)
+
+    def normal(*shape):
+        return draw.normal(size=shape).astype(np.float32)
+
+    means, log_stds = normal(2, 6, 3), 0.2 * normal(2, 3)
+    drawn = normal(2, 12, 3)
+    drawn[:, FIRST : FIRST + 6] = means + np.exp(log_stds)[:, None] * normal(2, 6, 3)
+    log_probs = np.full((2, 12), -4, np.float32) + 0.5 * normal(2, 12)
+    collected = DrawnVectors(drawn, log_probs, normal(2, 12), normal(2, 12), normal(2, 12))
+    empty = (np.zeros((2, 6, 3)), np.zeros((2, 6, 3)), np.zeros((2, 6)), np.zeros((3, 2, 6)))
+    loss = GaussianLoss(*(one.astype(np.float32) for one in empty))
+    return GaussianOutputs(means, log_stds, normal(2, 6)), collected, loss
 
 
 def convert(value, to):
@@ -70,11 +88,13 @@ def main(target):
     """Write everything the kernels have written."""
     from pomp.learning.adam_cuda import adam_step_cuda
     from pomp.learning.clipped_loss_cuda import ppo_loss_cuda
+    from pomp.learning.gaussian_loss_cuda import gaussian_loss_cuda
     from pomp.machine.patches_cuda import cut_patches, join_patches
 
     steps, moves, (planes, channels_last) = inputs()
     found = {
         "loss": tuple(launch(ppo_loss_cuda, (1, 16), FIRST, LOSS, *steps)[-1]),
+        "vectors": tuple(launch(gaussian_loss_cuda, (1, 16), FIRST, LOSS, *vectors())[-1]),
         "adam": tuple(launch(adam_step_cuda, (1, 32), *moves)[2]),
     }
     for name, source, is_last in (("first", planes.astype(np.uint8), False),

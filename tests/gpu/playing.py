@@ -13,8 +13,9 @@ import numpy as np
 
 from pomp.core.cuda import to_device, to_host
 from pomp.dsl.bytecode import compile_ids
-from pomp.dsl.sampling import sample_programs
-from pomp.dsl.vocabulary import LEAPS
+from pomp.dsl.sampling import SamplerConfig, sample_programs
+from pomp.dsl.vocabulary import HPRL, LEAPS
+from pomp.embedding.config import MAX_GENERATED
 from pomp.engine.rollout_cuda import LaunchPad
 from pomp.engine.rollouts import act_on, advance, rollout, run_launches
 from pomp.engine.starts import draw_starts
@@ -22,6 +23,8 @@ from pomp.engine.units import CANDIDATE, Launch, Units
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.genome import askable, first_machines, mutate_rules
 from pomp.evolution.play import play_machines
+from pomp.hprl.config import MetaConfig
+from pomp.hprl.episodes import ProgramEpisodes
 from pomp.karel.observation import observe
 from pomp.karel.sensor_set import find_sensors
 from pomp.machine.config import EpisodeConfig
@@ -50,6 +53,8 @@ def play(task, device, *, programs, starts, steps):
     found |= run_modes(setting, device, starts, steps)
     if task.name in ("Snake", "UpNDown", "InfHarvester"):  # for each it is compiled anew
         found |= run_machines(setting, worlds, EvolveConfig(sensors="compass", patience=12))
+    if task.name in ("StairClimber", "UpNDown"):
+        found |= run_own_programs(setting, device, starts, steps)
     if task.name == "UpNDown":
         found |= {f"own {name}": array for name, array in use_sensors(setting, worlds).items()}
     for step in range(steps):
@@ -119,6 +124,25 @@ def run_modes(setting, device, starts, steps):
             senses = np.array(to_host(episodes.sense(compass=compass)))
             found[f"senses {step} {compass}"] = senses
     return found | {f"mode end {n}": array for n, array in enumerate(worlds.to("cpu").arrays)}
+
+
+def run_own_programs(setting, device, starts, steps):
+    """Macro steps in which every world has a program of its own, or what is none."""
+    worlds = draw_starts(setting, starts, 2, device=device)
+    episodes = ProgramEpisodes(setting, worlds, MetaConfig(programs=3), restarts=True)
+    none, found = HPRL.encode(["DEF", "run", "m(", "m)"]), {}
+    for step in range(steps):
+        ids = np.full((starts, MAX_GENERATED + 1), HPRL.pad, np.uint8)
+        drawn = sample_programs(starts, step, SamplerConfig(max_tokens=40), HPRL)
+        ids[:, : drawn.shape[1]] = drawn
+        if step % 2:
+            ids[0] = HPRL.pad
+            ids[0, : len(none)] = none
+        episodes.put(compile_ids(ids, HPRL))
+        same = np.zeros(starts, np.int64)
+        episodes.step(to_device(same) if device == "cuda" else same)
+        found |= {f"own {step} {n}": np.array(to_host(a)) for n, a in enumerate(episodes.state)}
+    return found | {f"own end {n}": array for n, array in enumerate(worlds.to("cpu").arrays)}
 
 
 IDLER = "DEF run m( IF c( markersPresent c) i( IF c( noMarkersPresent c) i( move i) i) m)"

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from pomp.learning.config import configure_learning
+from pomp.learning.members import Member
 from pomp.learning.ppo import Learner, RolloutBatch
-from pomp.learning.training import Member, Training
+from pomp.learning.training import Training
 from pomp.machine.config import NetworkConfig
 from pomp.machine.evaluation import evaluate
 from pomp.machine.network import Ensemble, Shape, draw_weights

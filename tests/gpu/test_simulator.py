@@ -16,6 +16,7 @@ from pomp.embedding.decoder import CpuDecoder
 from pomp.engine.starts import draw_starts
 from pomp.learning.adam import adam_step
 from pomp.learning.clipped_loss import write_ppo_loss
+from pomp.learning.gaussian_loss import gaussian_loss
 from pomp.tasks.catalog import TASKS, find_task
 
 from . import decoding, fused, learning, playing
@@ -74,6 +75,11 @@ def test_simulated_gradient_steps_are_the_cpus(tmp_path):
     for ours, theirs in zip((*steps[2], *moves[2]), (*found["loss"], *found["adam"]), strict=True):
         assert ours.abs().max() > 1e-3
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+    outputs, drawn, _ = (learning.convert(part, torch.tensor) for part in learning.vectors())
+    loss = gaussian_loss(learning.FIRST, learning.LOSS, outputs, drawn)
+    for ours, theirs in zip(loss, found["vectors"], strict=True):
+        assert ours.abs().max() > 1e-3
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
     last = channels_last.clone().requires_grad_()
     for name, source in (("first", planes), ("last", last.movedim(3, 1))):
         patches = source.unfold(2, 2, 1).unfold(3, 2, 1)  # [R, C, H', W', 2, 2]

@@ -13,7 +13,8 @@ from torch import nn
 
 from pomp.engine.starts import reset
 from pomp.learning.config import LearningConfig, PpoConfig, ValidationConfig
-from pomp.learning.training import Member, Training
+from pomp.learning.members import Member
+from pomp.learning.training import Training
 from pomp.machine.config import EpisodeConfig, NetworkConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.evaluation import evaluate

@@ -3,7 +3,8 @@
 import pytest
 
 from pomp.learning.config import configure_learning
-from pomp.learning.training import Member, Training
+from pomp.learning.members import Member
+from pomp.learning.training import Training
 from pomp.machine.evaluation import evaluate
 from pomp.runs.published import published_modes
 from pomp.tasks.catalog import find_task

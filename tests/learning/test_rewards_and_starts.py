@@ -5,7 +5,8 @@ import pytest
 
 from pomp.core.streams import Purpose
 from pomp.learning.config import configure_learning
-from pomp.learning.training import Member, Training
+from pomp.learning.members import Member
+from pomp.learning.training import Training
 from pomp.machine.evaluation import evaluate, validate
 from pomp.tasks.catalog import find_task
 from starting import Starts

@@ -10,7 +10,8 @@ from playing import task
 
 from pomp.core.errors import ConfigError, TrainingError
 from pomp.learning.config import configure_learning
-from pomp.learning.training import Kept, Member, Training
+from pomp.learning.members import Kept, Member
+from pomp.learning.training import Training
 from pomp.machine.evaluation import evaluate
 from pomp.machine.policy import ProgramMachine
 

@@ -1,6 +1,7 @@
 """Small runs recorded at version 0.1.0 (commit 154c4c4) still give the same results.
 
-`search-bound` was recorded when it was added, with the paper's procedure as it is written.
+`search-bound` was recorded when it was added, with the paper's procedure as it is written; so was
+`hprl`.
 
 `tests/data/recorded_runs.json` holds them. A change that moves one of them moves published numbers:
 record it anew only together with a **Results** entry in the changelog. What torch computes is
@@ -15,9 +16,12 @@ import pytest
 import pomp
 from pomp.embedding import DatasetConfig, ModelConfig, TrainingConfig, make_dataset
 from pomp.embedding.config import ReinforceConfig
+from pomp.hprl.config import configure_hprl
+from pomp.hprl.training import MetaTraining, meta_member
 from pomp.machine import print_machine
 from pomp.runs import EmbeddingRun
 from pomp.runs.embeddings import read_epochs
+from spaces import NONE, Signs
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "recorded_runs.json").read_text())
 SMALL = {"chains": 8, "starts": 4, "validation_starts": 8, "steps": 60}
@@ -95,6 +99,26 @@ def test_transitions_learn_what_they_learned(tmp_path):
         for name, value in recorded.items():
             expected = value if value is None else pytest.approx(value, rel=1e-4, abs=1e-6)
             assert line[name] == expected, name
+
+
+def test_a_meta_policy_learns_what_it_learned():
+    space = Signs(
+        "DEF run m( WHILE c( frontIsClear c) w( putMarker move w) m)",
+        "DEF run m( turnLeft m)",
+        "DEF run m( putMarker move m)",
+        NONE,
+    )
+    sizes = {"ppo.total": 256, "ppo.actors": 8, "ppo.steps": 16, "ppo.minibatch": 32}
+    config = configure_hprl("paper", {**sizes, "validation.every": 1})
+    members = [meta_member(pomp.find_task("Seeder").configure(), 0, config)]
+    training = MetaTraining(members, config, "cpu", space)
+    for recorded in RECORDED["hprl"]:
+        [found] = training.step()
+        assert found.keys() == recorded.keys()
+        for name, value in recorded.items():
+            expected = value if value is None else pytest.approx(value, rel=1e-4, abs=1e-6)
+            assert found[name] == expected, name
+    assert training.is_finished
 
 
 def test_an_embedding_learns_what_it_learned(tmp_path):

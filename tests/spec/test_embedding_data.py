@@ -28,7 +28,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from pomp.core import DataFileError, Purpose, open_streams
-from pomp.dsl import LEAPS, SamplerConfig, compile_ids, compile_programs, sample_programs
+from pomp.dsl import LEAPS, Action, SamplerConfig, compile_ids, compile_programs, sample_programs
 from pomp.embedding import (
     DatasetConfig,
     agreement,
@@ -213,6 +213,12 @@ def test_error_mode_ends_what_is_impossible(body, possible):
     setting = random_worlds(walls, markers=0.0)
     assert found_for(body, setting, stop_on_error=True) == (10 if possible else 0)
     assert found_for(body, setting, stop_on_error=False) == 10
+
+
+def test_in_hprls_error_mode_only_an_impossible_move_ends_a_run():
+    markers, wall = "pickMarker turnLeft turnLeft", "move turnLeft turnLeft"
+    assert found_for(markers, random_worlds(0.0, markers=0.0), stop_on_error=(Action.MOVE,)) == 10
+    assert found_for(wall, random_worlds(1.0), stop_on_error=(Action.MOVE,)) == 0
 
 
 # ---------------------------------------------------------------- 1.6: what gets into a dataset

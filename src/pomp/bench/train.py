@@ -4,7 +4,8 @@ import time
 from dataclasses import dataclass
 
 from pomp.learning.config import configure_learning
-from pomp.learning.training import Member, Training
+from pomp.learning.members import Member
+from pomp.learning.training import Training
 from pomp.runs.published import published_modes
 from pomp.tasks.catalog import find_task
 

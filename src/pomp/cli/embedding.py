@@ -16,11 +16,12 @@ from pomp.cli.stopping import check_minutes, how_to_resume, showing
 from pomp.core.configs import changed
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
-from pomp.embedding.config import BEST, PAPER, DatasetConfig, Recipe
+from pomp.embedding.config import BEST, HPRL_RECIPE, PAPER, RECIPES, DatasetConfig, Recipe
 
 _OF_RECIPE = ("--dataset.", "--training.")  # how its options begin
 _PAPER = "The paper's recipe."
 _BEST = "The best recipe known here."
+_HPRL = "The embedding of the HPRL baseline: its language, 64 numbers a program."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,9 @@ class EmbeddingTrain:
     recipe: (
         Annotated[Recipe, arg(name=""), subcommand("paper", default=PAPER, description=_PAPER)]
         | Annotated[Recipe, arg(name=""), subcommand("best", default=BEST, description=_BEST)]
+        | Annotated[
+            Recipe, arg(name=""), subcommand("hprl", default=HPRL_RECIPE, description=_HPRL)
+        ]
         | Annotated[AsBegun, subcommand("as-begun")]
     ) = field(default_factory=AsBegun)
     data: str | None = None
@@ -117,11 +121,12 @@ class EmbeddingTrain:
         """Return the recipe that a folder was begun with, but for what is given now."""
         if not isinstance(self.recipe, Recipe):
             return before
-        now, had = self.recipe.training.schedule, before.training.schedule
-        if now != had:
-            raise ConfigError(
-                f"'{self.out}' was begun with another recipe: training.schedule is {had}, not {now}"
-            )
+        for name in ("training.schedule", "training.model.vocabulary"):
+            now, had = attrgetter(name)(self.recipe), attrgetter(name)(before)
+            if now != had:
+                raise ConfigError(
+                    f"'{self.out}' was begun with another recipe: {name} is {had}, not {now}"
+                )
         options = [word.partition("=")[0] for word in self.arguments if word.startswith(_OF_RECIPE)]
         names = [option.removeprefix("--").replace("-", "_") for option in options]
         found: Recipe = changed(before, {name: attrgetter(name)(self.recipe) for name in names})
@@ -134,7 +139,8 @@ class EmbeddingTrain:
         from pomp.embedding.dataset import load_dataset
 
         dataset = load_dataset(Path(self.data))
-        if recipe.dataset not in (PAPER.dataset, BEST.dataset, dataset.config) and not self.resume:
+        plain = [known.dataset for known in RECIPES.values()]
+        if recipe.dataset not in (*plain, dataset.config) and not self.resume:
             raise ConfigError("--data and --dataset.* contradict each other; give one of them")
         return dataset
 

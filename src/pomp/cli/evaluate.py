@@ -10,6 +10,7 @@ from pomp.cli.inputs import Allowed, Device, check_episodes, check_seed, parse_s
 from pomp.cli.progress import ProgressLine
 from pomp.cli.shares import count_episodes, in_brackets, tell_share
 from pomp.core.errors import ConfigError
+from pomp.core.extras import LEARN, require
 
 if TYPE_CHECKING:
     from pomp.machine.evaluation import Evaluation
@@ -21,7 +22,8 @@ class Eval:
     """Play episodes of a machine and print what they are worth."""
 
     machine: Annotated[Positional[str], arg(metavar="MACHINE|zoo:TASK")]
-    """A machine's folder or file (*.machine), or one that comes with the package."""
+    """A machine's folder or file (*.machine), or one that comes with the package; or the folder of
+    a policy of HPRL."""
     episodes: int | None = None
     """How many are drawn. Without it and without --seed every start is played once, where there
     are at most 1,000 and nothing else is random; else 100 for a Karel-Long task, 32 for another."""
@@ -52,9 +54,12 @@ class Eval:
             self.episodes is not None or self.seed is not None or self.device == "cuda"
         ):
             raise ConfigError("--exact takes every start once, on the CPU: no --episodes or --seed")
+        from pomp.hprl.config import holds_policy
         from pomp.machine.evaluation import evaluate_exactly
         from pomp.machine.zoo import load_machine
 
+        if holds_policy(self.machine):
+            return self._evaluate_policy()
         machine = load_machine(self.machine, self.allow)
         made_for = machine.configure()
         if self.size:
@@ -78,6 +83,26 @@ class Eval:
             )
         told = found.to_json() | _about(machine, (made_for.height, made_for.width))
         name = machine.task.name
+        print(json.dumps(told) if self.json else _text(name, self.scale, told))
+        return 0
+
+    def _evaluate_policy(self) -> int:
+        """Evaluate a policy that writes its programs itself."""
+        require(LEARN, "a policy with a network")
+        from pomp.hprl.policy import MetaPolicy
+
+        if self.scale != 1 or self.size or self.exact or self.random:
+            raise ConfigError(
+                "a policy that writes its programs itself is evaluated as it was trained: without "
+                "--scale, --size, --exact and --random"
+            )
+        policy = MetaPolicy.load(self.machine, self.allow)
+        found = policy.evaluate(
+            episodes=self.episodes, seed=self.seed, greedy=self.greedy, device=self.device
+        )
+        told = found.to_json()
+        del told["endings"]  # it never chooses to end
+        name = policy.setting.task.name
         print(json.dumps(told) if self.json else _text(name, self.scale, told))
         return 0
 
@@ -119,7 +144,7 @@ def _text(task: str, scale: int, told: dict[str, Any]) -> str:
     interval = "" if told["exact"] else f", 95 % interval {low:.4f} to {high:.4f}"
     kind = "exact return" if told["exact"] else "mean return"
     share = in_brackets(tell_share(told["mean"], told["ceiling"]))
-    stopped = told["endings"]["at the limit"]
+    stopped = told.get("endings", {}).get("at the limit", 0)
     lines = [
         f"{task}{times}: {kind} {told['mean']:z.6f}{share}",
         f"{count_episodes(told)}: std {told['std']:.4f}{interval}; "

@@ -33,6 +33,7 @@ _DRAWN_AT_ONCE = 50_000
 _INNER = SIZE - 2
 _WALL_CELL = WALL | ZERO  # a random world flags walls too
 _BARREN_CHUNKS = 200  # chunks of draws without one new program before giving up
+_FATAL = {"leaps": tuple(Action), "hprl": (Action.MOVE,)}  # where impossible: no demonstration
 _FRESH_DRAWS = 30  # draws for each fresh program: so the dataset's own are drawn only once more
 
 
@@ -209,7 +210,8 @@ def _collect(
         shown = demonstrate(
             compile_ids(rows, find_vocabulary(config.vocabulary)), streams[new], setting,
             wanted=config.demonstrations, trials=config.trials, least_states=config.least_states,
-            most_states=config.most_states, stop_on_error=True, threads=threads,
+            most_states=config.most_states, stop_on_error=_FATAL[config.vocabulary],
+            threads=threads,
         )  # fmt: skip
         is_good = (shown.found == config.demonstrations) & (shown.length.max(axis=1, initial=0) > 0)
         chosen = np.flatnonzero(is_good)[: wanted - found]

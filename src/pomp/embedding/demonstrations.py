@@ -5,6 +5,7 @@ Axes: P programs, D demonstrations of each, T actions, S states of all demonstra
 Long, because the compiled loops stand beside the groups of arrays that they alone take.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from pomp.dsl.bytecode import (
     TEST,
     Code,
 )
+from pomp.dsl.vocabulary import Action
 from pomp.engine.lanes import reset_world
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.dynamics import act, is_impossible
@@ -82,13 +84,13 @@ class RunRecording(NamedTuple):
         length: `[1]` int32, how many there are.
         branches: `[L]` uint8, for each instruction that tests a condition, which way it went: bit 0
             false, bit 1 true.
-        stop_on_error: `[1]` bool, whether an impossible action ends the run.
+        is_fatal: `[A]` bool, for each action, whether it ends the run where it is impossible.
     """
 
     actions: NDArray[np.uint8]
     length: NDArray[np.int32]
     branches: NDArray[np.uint8]
-    stop_on_error: NDArray[np.bool_]
+    is_fatal: NDArray[np.bool_]
 
 
 class RunScratch(NamedTuple):
@@ -132,7 +134,7 @@ def demonstrate(
     trials: int,
     least_states: int,
     most_states: int,
-    stop_on_error: bool,
+    stop_on_error: bool | Collection[Action],
     cap: Cap | str = DEFAULT_CAP,
     threads: int | None = None,
 ) -> Demonstrations:
@@ -151,7 +153,8 @@ def demonstrate(
         trials: how many worlds to try for each program.
         least_states: the states, the start included, below which a run is short.
         most_states: the most states a run may have.
-        stop_on_error: whether a run with an impossible action does not count.
+        stop_on_error: whether a run with an impossible action does not count, or the actions for
+            which this is so.
         cap: how long a program may run.
         threads: CPU threads; None: all.
     """
@@ -219,13 +222,14 @@ def perform_actions(
     _perform_actions(setting.constants, cells, pose, worlds, actions)
 
 
-def make_recording(cap: Cap, code: Code, stop_on_error: bool) -> RunRecording:
+def make_recording(cap: Cap, code: Code, stop_on_error: bool | Collection[Action]) -> RunRecording:
     """Allocate what is written down of a run of any of some programs."""
+    fatal = stop_on_error if isinstance(stop_on_error, Collection) else tuple(Action)
     return RunRecording(
         np.zeros(cap.limit + 1, np.uint8),
         np.zeros(1, np.int32),
         np.zeros(code.instructions.shape[1], np.uint8),
-        np.array([stop_on_error]),
+        np.array([bool(stop_on_error) and action in fatal for action in Action]),
     )
 
 
@@ -245,8 +249,8 @@ def make_scratch(setting: Setting, code: Code) -> RunScratch:
 
 @scalar
 def refuse_action(recording, constants, world, action):
-    """Whether an action ends the run: an impossible one does where errors stop it."""
-    return recording.stop_on_error[0] and is_impossible(world.cells, constants, world.pose, action)
+    """Whether an action ends the run: an impossible one does if it is fatal."""
+    return recording.is_fatal[action] and is_impossible(world.cells, constants, world.pose, action)
 
 
 @scalar

@@ -1,6 +1,8 @@
 """The embedding as the rest of the package uses it: programs in, vectors out, and back."""
 
+import hashlib
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,6 +59,15 @@ class Embedding:
     def latent(self) -> int:
         """How many numbers stand for a program, Z."""
         return self.model.config.latent
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells its weights from others: the beginning of a hash of them."""
+        found = hashlib.sha256()
+        for name, weight in sorted(self.model.state_dict().items()):
+            found.update(name.encode())
+            found.update(weight.cpu().numpy().tobytes())
+        return found.hexdigest()[:16]
 
     def encode(
         self, programs: Sequence[Program | str] | NDArray[np.integer]

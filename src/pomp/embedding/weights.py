@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 SUFFIX = ".safetensors"
 _FOLDER = Path(__file__).with_name("shipped")
-_PREFERRED = ("best", "paper")
+_DEFAULTS = ("best", "paper")
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,16 @@ class Trained:
 
 
 def shipped_names() -> list[str]:
-    """Return the names of the weights inside the package, the default first."""
-    found = sorted(path.stem for path in _FOLDER.glob(f"*{SUFFIX}"))
-    return sorted(found, key=lambda name: _PREFERRED.index(name) if name in _PREFERRED else 9)
+    """Return the names of the weights inside the package, the default first.
+
+    Those of a baseline, in another vocabulary, stand last and are never the default.
+    """
+    others = {path.stem for path in _FOLDER.glob(f"*{SUFFIX}")}.difference(_DEFAULTS)
+    return [name for name in _DEFAULTS if _shipped(name).is_file()] + sorted(others)
+
+
+def _shipped(name: str) -> Path:
+    return _FOLDER / f"{name}{SUFFIX}"
 
 
 def find_weights(name: str | None) -> Path:
@@ -51,11 +58,11 @@ def find_weights(name: str | None) -> Path:
     """
     names = shipped_names()
     if name is None:
-        if not names:
+        if names[:1] not in [[one] for one in _DEFAULTS]:
             raise DataFileError("no embedding is shipped with this copy of pomp; name a file")
-        return _FOLDER / f"{names[0]}{SUFFIX}"
+        return _shipped(names[0])
     if name in names:
-        return _FOLDER / f"{name}{SUFFIX}"
+        return _shipped(name)
     path = Path(name)
     if path.is_dir() and (path / f"weights{SUFFIX}").is_file():
         return path / f"weights{SUFFIX}"

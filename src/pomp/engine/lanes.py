@@ -27,7 +27,7 @@ from pomp.karel.sensors import FIRST_OWN, LAST_OWN, sense
 
 UNIT_LIST, UNIT_CANDIDATE, UNIT_WORLD = range(3)  # columns of `UnitArrays.table`
 CANDIDATE = -2  # in a list: the unit's own program
-BY_CHOICE, BY_LIMIT = 1, 2  # how an episode of macro steps ends
+BY_CHOICE, BY_LIMIT, BY_TASK = 1, 2, 3  # how an episode of macro steps ends
 _COMPLETED = int(Ending.COMPLETED)
 
 
@@ -138,6 +138,7 @@ class MacroSteps(NamedTuple):
         cap: the `Cap` of each program.
         most: macro steps after which an episode ends.
         restarts: whether a new episode begins where one has ended; else it stays as it is.
+        until_done: whether an episode also ends when the task is done.
     """
 
     code: Any
@@ -147,6 +148,7 @@ class MacroSteps(NamedTuple):
     cap: Any
     most: Any
     restarts: Any
+    until_done: Any
 
 
 class EpisodeState(NamedTuple):
@@ -156,10 +158,11 @@ class EpisodeState(NamedTuple):
         mode: `[B]` int64: the mode that ran last; -1 before the first.
         taken: `[B]` int32: macro steps of the episode.
         ending: `[B]` uint8: 0, or how the episode ended in this step (or before, if none restart):
-            `BY_CHOICE` or `BY_LIMIT`.
+            `BY_CHOICE`, `BY_LIMIT` or, if it ends when the task is done, `BY_TASK`.
         rewards: `[B]` float64: of the last step.
         returns: `[B]` float64: the episode's return after the last step.
         idle: `[B]` uint8: the mode that ran last took no action; 0 at an episode's start.
+        acted: `[B]` int32: actions that the last step took.
     """
 
     mode: Any
@@ -168,6 +171,7 @@ class EpisodeState(NamedTuple):
     rewards: Any
     returns: Any
     idle: Any
+    acted: Any
 
 
 @scalar
@@ -277,6 +281,7 @@ def take_mode(step, draw_start, begin, index, macro, choices, constants, worlds,
     """
     if state.ending[index] != 0 and not macro.restarts:
         state.rewards[index] = 0.0
+        state.acted[index] = 0
         return
     memory = worlds.memory[index]
     before = value(memory, constants)
@@ -291,11 +296,14 @@ def take_mode(step, draw_start, begin, index, macro, choices, constants, worlds,
         )  # fmt: skip
         worlds.pose[index] = outcome.pose
     state.taken[index] += 1
-    by_limit = BY_LIMIT if state.taken[index] >= macro.most else 0
-    state.ending[index] = BY_CHOICE if is_end else by_limit
+    stopped = BY_LIMIT if state.taken[index] >= macro.most else 0
+    if macro.until_done and memory[DONE] != 0:
+        stopped = BY_TASK
+    state.ending[index] = BY_CHOICE if is_end else stopped
     state.mode[index] = choice
     # Snake's last bite is an action that does not count, but it changes the flag.
     state.idle[index] = memory[ACTIONS] == actions and memory[DONE] == done
+    state.acted[index] = memory[ACTIONS] - actions
     state.returns[index] = value(memory, constants)
     state.rewards[index] = state.returns[index] - before
     if state.ending[index] != 0 and macro.restarts:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from math import ceil
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from pomp.core.configs import MOST_SEED, changed, to_json
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.evolution.config import EvolveConfig
 from pomp.experiments.rows import ENGINE_REVISION, TableRow, find_row
+from pomp.hprl.config import HprlConfig, configure_hprl
 from pomp.learning.baselines import BASELINES
 from pomp.learning.config import LearningConfig, configure_learning
 from pomp.modes.config import CemConfig, SearchConfig
@@ -23,8 +24,12 @@ from pomp.tasks.task import Setting
 Stage = Literal["search", "learn", "policy"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
+Training = TypeVar("Training", LearningConfig, HprlConfig)
+
 LEAST_BUDGET = 1e-4
 _SEARCH = "search."  # what the names of settings of a search begin with
+_OF_META = ("policy.", "invalid_cost")  # the same of what only the kind latents has
+_NOT_OF_META = ("network.", "episode.", "alone")  # and of what that kind has not
 PLATEAU_STEPS = 5_000_000
 """Steps without a better validation after which a training by the presets paper and code ends."""
 EVOLVE_ROUNDS = 20
@@ -45,8 +50,8 @@ class Cell:
         preset: whose settings: paper, code or best.
         budget: the share of the method's full work that is done.
         changes: settings that are changed, by name, in the order of names; those that begin with
-            `search.` are settings of a search, the others of PPO and its network. Those that a
-            cell does not depend on are left out.
+            `search.` are settings of a search, the others of PPO and its network, or of HPRL.
+            Those that a cell does not depend on are left out.
     """
 
     method: str
@@ -72,9 +77,11 @@ class Cell:
 
     def _depends_on(self, name: str) -> bool:
         """Whether a setting of this name changes something here."""
-        has_search = self.row.kind != "actions"
+        is_meta = self.row.kind == "latents"
         has_training = self.stage != "search" and self.has_network
-        return has_search if name.startswith(_SEARCH) else has_training
+        if name.startswith(_SEARCH):
+            return not is_meta and self.row.kind != "actions"
+        return has_training and not name.startswith(_NOT_OF_META if is_meta else _OF_META)
 
     @property
     def row(self) -> TableRow:
@@ -83,8 +90,8 @@ class Cell:
 
     @property
     def has_network(self) -> bool:
-        """Whether a network learns transitions."""
-        return self.row.kind in ("modes", "actions")
+        """Whether a network learns: transitions, or to write programs."""
+        return self.row.kind in ("modes", "actions", "latents")
 
     @property
     def is_choice(self) -> bool:
@@ -138,18 +145,32 @@ class Cell:
         work = max(1, round(self.budget * getattr(config.proposer, amount)))
         return changed(config, {f"proposer.{amount}": work})
 
+    @property
+    def training(self) -> LearningConfig | HprlConfig:
+        """The settings of its training, if it has one."""
+        return self.meta if self.row.kind == "latents" else self.learning
+
     @cached_property
     def learning(self) -> LearningConfig:
-        """The settings of its training, if it has one."""
+        """The settings of its training, if that is one of transitions."""
         baseline = BASELINES.get(self.method)
         own = {**(baseline.changes if baseline else {}), **self._changes(of_search=False)}
-        config = configure_learning(self.preset, own)
+        return self._limited(configure_learning(self.preset, own))
+
+    @cached_property
+    def meta(self) -> HprlConfig:
+        """The settings of its training, if that is one of a policy that writes programs."""
+        return self._limited(configure_hprl(self.preset, self._changes(of_search=False)))
+
+    def _limited(self, config: Training) -> Training:
+        """Return the settings of a training with the steps of the budget, and the plateau rule."""
         ppo, validation = config.ppo, config.validation
         settings = {"ppo.total": max(ppo.rollout, round(self.budget * ppo.total))}
         if not validation.patience:
             waits = ceil(self.budget * PLATEAU_STEPS / (validation.every * ppo.rollout))
             settings["validation.patience"] = waits
-        return changed(config, settings)
+        limited: Training = changed(config, settings)
+        return limited
 
     @cached_property
     def evolution(self) -> EvolveConfig:
@@ -166,7 +187,7 @@ class Cell:
         if kind == "program" or self.stage == "search":
             found["search"] = to_json(self.search)
         elif self.stage == "learn":
-            found["learning"] = to_json(self.learning)
+            found["learning"] = to_json(self.training)
         elif kind == "rules":
             found |= {"evolve": to_json(self.evolution), "rounds": EVOLVE_ROUNDS}
         if self.needs:

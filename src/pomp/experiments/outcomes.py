@@ -66,6 +66,8 @@ def _cap_of(cell: Cell) -> str:
     """Return how long one execution of a program may last."""
     if cell.row.kind == "program" or cell.stage == "search":
         return cell.search.score.cap
+    if cell.row.kind == "latents":
+        return cell.meta.policy.cap
     return cell.learning.episode.cap if cell.has_network else DEFAULT_CAP
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pomp.analysis.selection import choose_modes
 from pomp.core.configs import to_json
@@ -32,6 +32,9 @@ from pomp.runs.searches import SearchRun, read_modes, read_records
 from pomp.runs.survey import read_best
 from pomp.runs.transitions import TransitionsRun
 from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, Work, drive
+
+if TYPE_CHECKING:
+    from pomp.hprl.policy import MetaPolicy
 
 PieceKind = Literal["search", "evolve", "learn", "evaluate"]
 PIECE_FILE = "piece.json"
@@ -127,7 +130,7 @@ def cut(cells: Sequence[Cell], device: str) -> list[WorkPiece]:
             group = (kind, cell.method, cell.stage, cell.preset, cell.budget, cell.changes)
         elif device == "cuda" and kind == "learn":
             size = cell.setting.height, cell.setting.width
-            group = (kind, json.dumps(to_json(cell.learning)), size)
+            group = (kind, json.dumps(to_json(cell.training)), size)
         groups.setdefault(group, []).append(cell)
     return [
         WorkPiece(kind, tuple(sorted(own, key=_order)), "cpu" if kind in ON_CPU else device)
@@ -226,15 +229,20 @@ class _RunningPiece:
         return {**counted, "seconds": self._seconds / count, "shared_by": count}
 
     def _result(
-        self, cell: Cell, machine: ProgramMachine, cost: dict[str, Any], **more: Any
+        self, cell: Cell, machine: "ProgramMachine | MetaPolicy", cost: dict[str, Any], **more: Any
     ) -> tuple[CellResult, Files]:
-        """Evaluate a machine, and return what is known of its cell, with the machine's files."""
+        """Evaluate a policy, and return what is known of its cell, with the policy's files."""
+        if isinstance(machine, ProgramMachine):
+            found, programs = evaluate(machine, scale=cell.scale), machine.modes
+        else:
+            found = machine.evaluate()
+            programs = found.written[0]  # of the first episode
         result = make_result(
             cell,
-            programs=more.pop("programs", machine.modes),
+            programs=more.pop("programs", programs),
             cost=cost,
             curve=more.pop("curve", []),
-            found=evaluate(machine, scale=cell.scale),
+            found=found,
             device=self.piece.device,
             about=more,
         )
@@ -293,16 +301,21 @@ class _RunningPiece:
     # Transitions learned by PPO
 
     def _learn(self) -> tuple[Iterator[Work], Harvester]:
-        from pomp.learning.training import Member, Training
+        from pomp.hprl.training import MetaTraining
+        from pomp.learning.members import Member
+        from pomp.learning.training import Training
 
         cells = self.piece.cells
         settings = {cell.task: cell.setting for cell in cells}  # one object for each task
-        config = cells[0].learning
+        rate, device = cells[0].training.ppo.learning_rate, self.piece.device
         members = [
-            Member(settings[cell.task], self._modes_of(cell), cell.seed, config.ppo.learning_rate)
-            for cell in cells
+            Member(settings[cell.task], self._modes_of(cell), cell.seed, rate) for cell in cells
         ]
-        training = Training(members, config, self.piece.device)
+        training: Training
+        if cells[0].row.kind == "latents":
+            training = MetaTraining(members, cells[0].meta, device)
+        else:
+            training = Training(members, cells[0].learning, device)
         folder = self._part()
         folder.make()
         places = [tuple(cell.name.split("/")) for cell in cells]
@@ -311,7 +324,9 @@ class _RunningPiece:
         return iter((run,)), lambda cell: self._learned(cell, run, numbers[cell])
 
     def _modes_of(self, cell: Cell) -> tuple[str, ...]:
-        """Return the modes between which a cell's transitions are learned."""
+        """Return the modes between which a cell's transitions are learned, if it has any."""
+        if cell.row.kind == "latents":
+            return ()
         if cell.row.kind == "actions":
             return BASELINES[cell.method].modes
         [needed] = cell.needs
@@ -323,19 +338,21 @@ class _RunningPiece:
         kept, last = training.kept[number], training.finished_at[number]
         rollout = training.config.ppo.rollout
         steps, asked = (last or training.update) * rollout, training.config.ppo.updates * rollout
-        machine = training.machine(number, {"cell": cell.name, "validation": kept.score})
+        machine = training.policy(number, {"cell": cell.name, "validation": kept.score})
         spent = self._spent_on_modes(cell)
         before: list[dict[str, Any]] = [{}, *records]
         curve = [
-            (spent["executions"] + record["steps"], record["best"])
+            (spent["executions"] + record.get("executions", record["steps"]), record["best"])
             for last_one, record in zip(before, records, strict=False)
             if record["best"] is not None and record["best"] != last_one.get("best")
         ]
-        counted = {**spent, "executions": spent["executions"] + steps, "steps": steps}
+        counted = {**spent, "executions": spent["executions"] + steps}
+        if cell.row.kind == "latents":
+            counted = _counted(records, steps)
         result = make_result(
             cell,
-            programs=machine.modes,
-            cost=self._cost(**counted),
+            programs=training.members[number].modes,
+            cost=self._cost(**counted, steps=steps),
             curve=curve,
             device=self.piece.device,
             about={
@@ -393,14 +410,11 @@ class _RunningPiece:
             return self._choose(cell, needed.result), {}
         if cell.row.kind == "random":
             modes = needed.result.programs
-            machine = ProgramMachine(
+            machine: ProgramMachine | MetaPolicy = ProgramMachine(
                 task=cell.setting.task, modes=modes, transition=RandomTransition(len(modes))
             )
         else:
-            with TemporaryDirectory() as folder:
-                for name, content in needed.files.items():
-                    (Path(folder) / name).write_bytes(content)
-                machine = load_machine(folder)
+            machine = _load(cell, needed.files)
         names = ("curve", "validation", "ended", "asked_steps")
         known = needed.result.values
         taken_over = {name: known[name] for name in names if name in known}
@@ -478,8 +492,27 @@ def executed_once(cell: Cell, program: str) -> ProgramMachine:
         )
 
 
-def _files_of(machine: ProgramMachine) -> Files:
-    """Return the files in which a machine is saved."""
+def _counted(records: Sequence[Mapping[str, Any]], steps: int) -> dict[str, int]:
+    """Return what a policy that writes programs has cost up to a step, by its validations."""
+    last = max((one for one in records if one["steps"] <= steps), key=lambda one: one["steps"])
+    executed = {"executions": last["executions"], "actions": last["actions_taken"]}
+    return {"candidates": steps, **executed}
+
+
+def _load(cell: Cell, files: Files) -> "ProgramMachine | MetaPolicy":
+    """Return the policy of a cell, given the files in which it is saved."""
+    with TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        if cell.row.kind == "latents":
+            from pomp.hprl.policy import MetaPolicy
+
+            return MetaPolicy.load(folder)
+        return load_machine(folder)
+
+
+def _files_of(machine: "ProgramMachine | MetaPolicy") -> Files:
+    """Return the files in which a policy is saved."""
     with TemporaryDirectory() as folder:
         machine.save(folder)
         return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}

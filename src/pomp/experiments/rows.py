@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pomp.core.errors import UnknownNameError
 from pomp.runs.published import published_rows
 
-RowKind = Literal["program", "modes", "actions", "random", "rules"]
+RowKind = Literal["program", "modes", "actions", "latents", "random", "rules"]
 
 ENGINE_REVISION = 1
 """Rises when the engine, a task or an evaluation returns something else than before."""
@@ -22,8 +22,8 @@ class TableRow:
         label: what the row is called in tables.
         kind: program: a search finds one, which is executed once. modes: a search finds several
             programs, between which a network learns to choose. actions: the same without a search,
-            with single actions. random: modes of `modes_of`, chosen at random. rules: whole
-            machines with rules are searched.
+            with single actions. latents: a network learns to write programs itself. random: modes
+            of `modes_of`, chosen at random. rules: whole machines with rules are searched.
         paper: what the paper's tables call it, the first of these that a table has; none: the
             paper has no such row.
         revision: rises when the method returns something else than before with the same seed.
@@ -63,6 +63,7 @@ _ROWS = (
         paper=("CEM+diversity x|M|",),
     ),
     TableRow(name="leaps", label="LEAPS", kind="program", paper=("LEAPS",)),
+    TableRow(name="hprl", label="HPRL", kind="latents", paper=("HPRL (5)", "HPRL")),
     TableRow(name="drl", label="DRL", kind="actions", paper=("DRL",)),
     TableRow(name="psmp", label="PSMP", kind="actions", paper=("PSMP",)),
     TableRow(

@@ -40,7 +40,7 @@ _EXPERIMENTS = (
     Experiment(
         name="table1",
         title="Table 1: Karel and Karel-Hard",
-        methods=("cem", "cem-diversity", "leaps", "drl", "pomp", *_BESIDE),
+        methods=("cem", "cem-diversity", "leaps", "hprl", "drl", "pomp", *_BESIDE),
         tasks=_SHORT,
     ),
     Experiment(
@@ -48,7 +48,7 @@ _EXPERIMENTS = (
         title="Table 2: Karel-Long",
         methods=(
             *("cem-xm", "cem-diversity-topk", "cem-diversity-xm", "drl", "random", "psmp"),
-            *("leaps", "pomp", *_BESIDE),
+            *("leaps", "hprl", "pomp", *_BESIDE),
         ),
         tasks=_LONG,
     ),

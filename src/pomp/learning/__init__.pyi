@@ -9,9 +9,10 @@ from pomp.learning.config import (
     LearningConfig as LearningConfig,
     configure_learning as configure_learning,
 )
+from pomp.learning.members import Member as Member
 from pomp.learning.methods import (
     LearningMethod as LearningMethod,
     TransitionLearner as TransitionLearner,
 )
 from pomp.learning.random_transition import randomise as randomise
-from pomp.learning.training import Member as Member, Training as Training
+from pomp.learning.training import Training as Training

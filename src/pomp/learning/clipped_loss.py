@@ -81,6 +81,51 @@ class PpoLoss(NamedTuple):
 
 
 @scalar
+def clip_policy_loss(log_prob, before, advantage, clip_ratio):
+    """Compute the clipped loss of one choice.
+
+    Args:
+        log_prob: the logarithm of its probability, or density, now.
+        before: the same when it was made.
+        advantage: how much better than expected it was.
+        clip_ratio: how far the ratio of the probabilities may move from 1.
+
+    Returns:
+        The loss, and its derivative by `log_prob`.
+    """
+    ratio = math.exp(log_prob - before)
+    gain = ratio * advantage
+    lowest, highest = 1.0 - clip_ratio, 1.0 + clip_ratio
+    clipped = min(max(ratio, lowest), highest) * advantage
+    if gain <= clipped:
+        return -gain, -gain
+    return -clipped, 0.0
+
+
+@scalar
+def clip_value_loss(value, before, target, settings):
+    """Compute the squared error of a value, clipped if the `LossSettings` say so.
+
+    Args:
+        value: what the network expects now.
+        before: what it expected when the rollout was collected.
+        target: the return it should expect.
+        settings: a `LossSettings`.
+
+    Returns:
+        Half the squared error, and its derivative by `value`.
+    """
+    error = np.float64(value) - target
+    squared, grad = error * error, error
+    if settings.clips_value:
+        moved = min(max(value - before, -settings.clip_ratio), settings.clip_ratio)
+        clipped_error = before + moved - target
+        if not squared >= clipped_error * clipped_error:
+            squared, grad = clipped_error * clipped_error, 0.0
+    return 0.5 * squared, grad
+
+
+@scalar
 def ppo_loss_of_step(member, place, first, settings, outputs, collected, loss):
     """Compute the loss of one step of a mini-batch, and its gradients.
 
@@ -107,11 +152,9 @@ def ppo_loss_of_step(member, place, first, settings, outputs, collected, loss):
         entropy -= math.exp(log_prob) * log_prob
     chosen, advantage = collected.choices[member, step], collected.advantages[member, step]
     log_prob = np.float64(logits[member, place, chosen]) - log_sum
-    ratio = math.exp(log_prob - collected.log_probs[member, step])
-    gain = ratio * advantage
-    lowest, highest = 1.0 - settings.clip_ratio, 1.0 + settings.clip_ratio
-    clipped = min(max(ratio, lowest), highest) * advantage
-    slope = -gain if gain <= clipped else 0.0
+    policy_loss, slope = clip_policy_loss(
+        log_prob, collected.log_probs[member, step], advantage, settings.clip_ratio
+    )
     for choice in range(count):
         log_prob = np.float64(logits[member, place, choice]) - log_sum
         prob = math.exp(log_prob)
@@ -119,18 +162,15 @@ def ppo_loss_of_step(member, place, first, settings, outputs, collected, loss):
         loss.grad_logits[member, place, choice] = (
             grad + settings.entropy_weight * prob * (log_prob + entropy)
         ) / size
-    target, value = collected.returns[member, step], outputs.values[member, place]
-    error = np.float64(value) - target
-    squared, grad = error * error, error
-    if settings.clips_value:
-        before = np.float64(collected.values[member, step])
-        moved = min(max(value - before, -settings.clip_ratio), settings.clip_ratio)
-        clipped_error = before + moved - target
-        if not squared >= clipped_error * clipped_error:
-            squared, grad = clipped_error * clipped_error, 0.0
+    value_loss, grad = clip_value_loss(
+        outputs.values[member, place],
+        np.float64(collected.values[member, step]),
+        collected.returns[member, step],
+        settings,
+    )
     loss.grad_values[member, place] = settings.value_weight * grad / size
-    loss.terms[POLICY_LOSS, member, place] = -gain if gain <= clipped else -clipped
-    loss.terms[VALUE_LOSS, member, place] = 0.5 * squared
+    loss.terms[POLICY_LOSS, member, place] = policy_loss
+    loss.terms[VALUE_LOSS, member, place] = value_loss
     loss.terms[ENTROPY, member, place] = entropy
 
 

@@ -21,7 +21,7 @@ from pomp.machine.network import Ensemble
 if TYPE_CHECKING:
     from pomp.learning.fused import FusedStep
 
-Network = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+Network = Callable[..., tuple[Tensor, ...]]
 """Parameters `[E, S]`, observations `[E, B, ...]` and modes `[E, B]` to logits `[E, B, K + 1]` and
 values `[E, B]`."""
 
@@ -131,16 +131,19 @@ def ppo_loss(
     grad_logits, grad_values = torch.empty_like(logits), torch.empty_like(values)
     loss = PpoLoss(grad_logits, grad_values, values.new_empty(3, *values.shape))
     outputs = Outputs(logits.detach(), values.detach())
-    write_ppo_loss(first, _loss_settings(config), outputs, batch.collected, loss)
+    write_ppo_loss(first, loss_settings(config), outputs, batch.collected, loss)
     return loss
 
 
-def _loss_settings(config: PpoConfig) -> LossSettings:
+def loss_settings(config: PpoConfig) -> LossSettings:
+    """Return the numbers of the loss."""
     return LossSettings(config.clip_ratio, config.clip_value, config.value_weight, config.entropy)
 
 
 class Learner:
     """PPO's updates of the members' parameters, by Adam.
+
+    A rollout is divided into rows, of which some make a mini-batch: here each macro step is one.
 
     Attributes:
         network: computes logits and values.
@@ -148,8 +151,14 @@ class Learner:
         gradient_steps: how many were taken so far.
     """
 
+    batch_type: type[Any] = RolloutBatch
+
     def __init__(
-        self, config: PpoConfig, network: Network, parameters: Tensor, learning_rates: Tensor
+        self,
+        config: PpoConfig,
+        network: Network,
+        parameters: Tensor,
+        learning_rates: Tensor,
     ) -> None:
         """Begin with no past.
 
@@ -185,12 +194,12 @@ class Learner:
     def _state(self) -> AdamState:
         return AdamState(self.parameters.detach(), self._first_moment, self._second_moment)
 
-    def learn(self, batch: RolloutBatch, orders: Tensor, update: int) -> Tensor:
+    def learn(self, batch: Any, orders: Tensor, update: int) -> Tensor:
         """Learn from one rollout.
 
         Args:
             batch: the rollout.
-            orders: `[epochs, E, N]` int64, in which order each epoch goes through its steps.
+            orders: `[epochs, E, rows]` int64, in which order each epoch goes through its rows.
             update: how many updates came before.
 
         Returns:
@@ -213,15 +222,17 @@ class Learner:
         """Go through a rollout in mini-batches, once for each epoch.
 
         Args:
-            orders: `[epochs, E, N]` int64.
+            orders: `[epochs, E, rows]` int64.
             corrections: `[steps, 2]`, Adam's, for each gradient step.
-            parts: the fields of a `RolloutBatch`, `[E, N, ...]`.
+            parts: the fields of the batch, `[E, rows, ...]`.
 
         Returns:
             `[E, 4]`, the means of `STATISTICS`.
         """
-        batch, starts = RolloutBatch(*parts), range(0, self.config.rollout, self.config.minibatch)
-        minibatches = ((epoch, first) for epoch in map(batch.select, orders) for first in starts)
+        batch, rows = self.batch_type(*parts), orders.shape[2]
+        share = rows * self.config.minibatch // self.config.rollout
+        cuts = [slice(first, first + share) for first in range(0, rows, share)]
+        minibatches = ((epoch, part) for epoch in map(batch.select, orders) for part in cuts)
         steps = [
             self._step_minibatch(*minibatch, correction)
             for minibatch, correction in zip(minibatches, corrections, strict=True)
@@ -230,34 +241,43 @@ class Learner:
         return torch.cat([terms.mean(dim=(0, 3)), norms.mean(dim=0, keepdim=True)]).T
 
     def _step_minibatch(
-        self, batch: RolloutBatch, first: int, corrections: Tensor
+        self, batch: Any, part: slice, corrections: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Take one gradient step.
 
         Args:
-            batch: an epoch's steps.
-            first: the place of the mini-batch's first step in it.
+            batch: an epoch's rows.
+            part: which of them are the mini-batch.
             corrections: `[2]`, Adam's, for this gradient step.
 
         Returns:
             The terms of the loss, `[3, E, M]`, and the norms of the gradients, `[E]`.
         """
         if self._fused is not None:
-            adam, loss_settings = (corrections, self._adam), _loss_settings(self.config)
-            seen = batch.observations, batch.modes, first
-            return self._fused.step(*seen, batch.collected, loss_settings, self._state, adam)
-        part = slice(first, first + self.config.minibatch)
-        logits, values = self.network(
-            self.parameters, batch.observations[:, part], batch.modes[:, part]
-        )
-        loss = ppo_loss(logits, values, batch, first, self.config)
-        (gradients,) = torch.autograd.grad(
-            (logits, values), self.parameters, (loss.grad_logits, loss.grad_values)
-        )
+            seen, adam = (batch.observations, batch.modes, part.start), (corrections, self._adam)
+            numbers = loss_settings(self.config)
+            return self._fused.step(*seen, batch.collected, numbers, self._state, adam)
+        outputs, slopes, terms = self._differentiate(batch, part)
+        (gradients,) = torch.autograd.grad(outputs, self.parameters, slopes)
         norms = gradients.norm(dim=1)
         given = Gradients(gradients, norms, self._learning_rates)
         adam_step(corrections, self._adam, self._state, given)
-        return loss.terms, norms
+        return terms, norms
+
+    def _differentiate(
+        self, batch: Any, part: slice
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], Tensor]:
+        """Compute the loss of a mini-batch, which is some rows of a batch.
+
+        Returns:
+            The network's outputs, `[E, M, ...]` each, the gradients of the loss by them, of the
+            same shapes, and the terms of the loss, `[3, E, M]`.
+        """
+        logits, values = self.network(
+            self.parameters, batch.observations[:, part], batch.modes[:, part]
+        )
+        loss = ppo_loss(logits, values, batch, part.start, self.config)
+        return (logits, values), (loss.grad_logits, loss.grad_values), loss.terms
 
     @torch.no_grad()
     def reset_member(self, member: int, parameters: Tensor) -> None:

@@ -152,10 +152,15 @@ class ValidationEpisodes:
             starts: `[E * A]` uint64, streams from which the starts are drawn.
             choices: `[E * A]` uint64, streams from which choices are drawn; written.
         """
-        first, device = 0, self._parameters.device
+        first = 0
         for batch in self.views.batches:
             batch.restart(starts[first : first + len(batch)])
             first += len(batch)
+        self._play(choices)
+
+    def _play(self, choices: NDArray[np.uint64]) -> None:
+        """Play episodes that have just begun, with the streams `choices` `[E * A]` uint64."""
+        device = self._parameters.device
         while not bool(self.views.gather("ending").all()):
             draws = torch.from_numpy(draw_units(choices, _AHEAD)).to(device)
             with exact(device):

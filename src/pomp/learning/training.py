@@ -5,22 +5,23 @@ serves all their worlds. What a member draws depends on its own seed alone. The 
 A actors (worlds) of each, T macro steps of a rollout, and S parameters of a member.
 """
 
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from pomp.core.errors import ConfigError, TrainingError
 from pomp.core.graphs import exact, prepare
-from pomp.core.streams import Purpose, draw_units, open_streams
+from pomp.core.streams import Purpose, draw_units
 from pomp.engine.lanes import BY_CHOICE
 from pomp.engine.starts import reset
+from pomp.karel.world import WorldBatch
 from pomp.learning.config import LearningConfig
+from pomp.learning.members import CHOICES, ORDER, STARTS, WEIGHTS, Kept, Member
 from pomp.learning.ppo import STATISTICS, Learner
 from pomp.learning.rollouts import EpisodeOutcomes, Rollouts, ValidationEpisodes
 from pomp.machine.episodes import Episodes
@@ -29,58 +30,6 @@ from pomp.machine.network import Ensemble, Shape, draw_weights
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import NetworkTransition
 from pomp.machine.views import Views
-from pomp.tasks.task import Setting
-
-_WEIGHTS, _STARTS, _CHOICES, _ORDER = range(4)  # what a member draws
-
-
-@dataclass(frozen=True)
-class Member:
-    """One machine to be learned.
-
-    Attributes:
-        setting: its task.
-        modes: its programs, as text.
-        seed: of everything it draws.
-        learning_rate: of Adam, at the beginning.
-    """
-
-    setting: Setting
-    modes: tuple[str, ...]
-    seed: int
-    learning_rate: float
-
-    def streams(
-        self, purpose: Purpose, what: int, *indices: int, worlds: int
-    ) -> NDArray[np.uint64]:
-        """Open random streams of its own, which differ from those of other tasks and seeds.
-
-        Args:
-            purpose: what they are for.
-            what: which of the things that a member draws.
-            indices: further numbers that tell streams apart.
-            worlds: how many.
-
-        Returns:
-            `[worlds]` uint64.
-        """
-        task = zlib.crc32(self.setting.task.name.encode())
-        return open_streams(purpose, self.seed, task, what, *indices, worlds=worlds)
-
-
-@dataclass
-class Kept:
-    """The best transitions of a member so far, by validation.
-
-    Attributes:
-        score: their mean return; None: none were good enough yet.
-        update: how many updates had been made when they were found.
-        parameters: `[S]` float32, those of the network; None: none yet.
-    """
-
-    score: float | None = None
-    update: int = 0
-    parameters: NDArray[np.float32] | None = None
 
 
 class Training:
@@ -95,7 +44,10 @@ class Training:
         kept: each member's best transitions.
         finished_at: each member's last update, or None while it goes on.
         diverged: numbers of the members whose losses are no numbers any more.
+        least_score: what a validation must reach for its parameters to be kept.
     """
+
+    least_score = 0.0
 
     def __init__(self, members: Sequence[Member], config: LearningConfig, device: str) -> None:
         """Draw first weights and starts.
@@ -108,30 +60,69 @@ class Training:
         self.members, self.config, self.device = list(members), config, device
         self._where = torch.device(device)
         prepare(self._where)
-        setting = members[0].setting
-        most = max(len(member.modes) for member in members)
-        self.shape = Shape(config.network, setting.height, setting.width, most)
-        network = Ensemble(self.shape, [len(member.modes) for member in members], device)
+        self.shape = self._make_shape()
         rows = [self.shape.pack(self._first_weights(member)) for member in members]
         rates = torch.tensor([member.learning_rate for member in members], dtype=torch.float32)
         parameters = torch.from_numpy(np.stack(rows)).to(device)
-        self.learner = Learner(config.ppo, network, parameters, rates.to(device))
+        self.learner = self._make_learner(parameters, rates.to(device))
         self.update = 0
         self.kept = [Kept() for _ in members]
         self.finished_at: list[int | None] = [None] * len(members)
         self.diverged: list[int] = []
         actors = config.ppo.actors
-        starts = self._streams(Purpose.TRAINING, _STARTS, worlds=actors)
+        starts = self._streams(Purpose.TRAINING, STARTS, worlds=actors)
         views = self._begin(starts, restarts=True)
-        choices = self._streams(Purpose.TRAINING, _CHOICES, worlds=actors)
-        self.rollouts = Rollouts(config.ppo, network, self.learner.parameters, views, choices)
+        choices = self._streams(Purpose.TRAINING, CHOICES, worlds=actors)
+        self.rollouts = self._make_rollouts(views, choices)
         self._validation: ValidationEpisodes | None = None  # made when it is needed
-        self._orders = self._streams(Purpose.TRAINING, _ORDER, worlds=1)
+        self._orders = self._streams(Purpose.TRAINING, ORDER, worlds=1)
+
+    # What another kind of policy has otherwise.
+
+    def _make_shape(self) -> Any:
+        """Return the layout of the members' parameters."""
+        setting, most = self.members[0].setting, max(len(one.modes) for one in self.members)
+        return Shape(self.config.network, setting.height, setting.width, most)
+
+    def _make_learner(self, parameters: Tensor, rates: Tensor) -> Learner:
+        """Return what learns, given the first `parameters` `[E, S]` and learning `rates` `[E]`."""
+        counts = [len(member.modes) for member in self.members]
+        network = Ensemble(self.shape, counts, self.device)
+        return Learner(self.config.ppo, network, parameters, rates)
+
+    def _make_episodes(
+        self, members: Sequence[Member], worlds: WorldBatch, *, restarts: bool
+    ) -> Any:
+        """Begin episodes of the members of one task, to whom the worlds are dealt out."""
+        setting, sets = members[0].setting, [one.modes for one in members]
+        return Episodes(setting, sets, worlds, self.config.episode, restarts=restarts)
+
+    def _make_views(self, batches: Sequence[Any]) -> Views:
+        """Return what the networks see of batches of episodes."""
+        return Views(batches, self.config.network.inputs, len(self.members))
+
+    def _make_rollouts(self, views: Views, choices: NDArray[np.uint64]) -> Rollouts:
+        """Return what plays, given its episodes and the streams of `choices`, `[E * A]` uint64."""
+        learner = self.learner
+        return Rollouts(self.config.ppo, learner.network, learner.parameters, views, choices)
+
+    def _make_validation(self, views: Views) -> ValidationEpisodes:
+        """Return what plays episodes to validate, given these."""
+        return ValidationEpisodes(self.learner.network, self.learner.parameters, views)
+
+    def _spent(self, index: int) -> dict[str, int]:
+        """Return what a member's rollouts have cost so far, beside their steps, by name."""
+        return {}
+
+    @property
+    def _rows(self) -> int:
+        """The rows of a rollout, of which mini-batches are made."""
+        return self.config.ppo.rollout
 
     def _first_weights(self, member: Member) -> dict[str, NDArray[np.float32]]:
         """Draw a member's first weights, by name; `[outputs, ...]` each."""
         small = Shape(self.shape.config, self.shape.height, self.shape.width, len(member.modes))
-        return draw_weights(small, member.streams(Purpose.TRAINING, _WEIGHTS, worlds=1)[0])
+        return draw_weights(small, member.streams(Purpose.TRAINING, WEIGHTS, worlds=1)[0])
 
     def _streams(
         self, purpose: Purpose, what: int, *indices: int, worlds: int
@@ -151,12 +142,10 @@ class Training:
         for _, group in groupby(self.members, key=lambda one: id(one.setting)):
             own = list(group)
             last = first + share * len(own)
-            setting, sets = own[0].setting, [one.modes for one in own]
-            starts = reset(setting, streams[first:last], self.device)
-            config = self.config.episode
-            batches.append(Episodes(setting, sets, starts, config, restarts=restarts))
+            worlds = reset(own[0].setting, streams[first:last], self.device)
+            batches.append(self._make_episodes(own, worlds, restarts=restarts))
             first = last
-        return Views(batches, self.config.network.inputs, len(self.members))
+        return self._make_views(batches)
 
     @property
     def is_finished(self) -> bool:
@@ -173,7 +162,7 @@ class Training:
             TrainingError: a loss is not a number any more.
         """
         batch, episodes = self.rollouts.collect()
-        count = self.config.ppo.rollout
+        count = self._rows
         keys = draw_units(self._orders, self.config.ppo.epochs * count).T
         shape = (len(self.members), self.config.ppo.epochs, count)
         orders = torch.from_numpy(keys.reshape(shape)).to(self.device).argsort(dim=2, stable=True)
@@ -234,11 +223,10 @@ class Training:
     def _play_validation(self) -> Views:
         """Play fresh episodes with drawn choices, all to their ends."""
         count, number = self.config.validation.episodes, self.update
-        starts = self._streams(Purpose.VALIDATION, _STARTS, number, worlds=count)
-        choices = self._streams(Purpose.VALIDATION, _CHOICES, number, worlds=count)
+        starts = self._streams(Purpose.VALIDATION, STARTS, number, worlds=count)
+        choices = self._streams(Purpose.VALIDATION, CHOICES, number, worlds=count)
         if self._validation is None:
-            views, learner = self._begin(starts, restarts=False), self.learner
-            self._validation = ValidationEpisodes(learner.network, learner.parameters, views)
+            self._validation = self._make_validation(self._begin(starts, restarts=False))
         self._validation.play(starts, choices)
         return self._validation.views
 
@@ -277,6 +265,7 @@ class Training:
                     "training_return": float(ended_returns.mean()) if len(ended_returns) else None,
                     "training_ended": int((ending[index] == BY_CHOICE).sum()),
                     **_finite(statistics[index]),
+                    **self._spent(index),
                 }
             )
         return records
@@ -292,7 +281,7 @@ class Training:
         kept = self.kept[index]
         if self.finished_at[index] is not None:
             return
-        if score < (0.0 if kept.score is None else kept.score):
+        if score < (self.least_score if kept.score is None else kept.score):
             return
         if not has_ended and self.config.validation.needs_end:
             return
@@ -300,6 +289,10 @@ class Training:
         update = kept.update if kept.score == score else self.update
         parameters = self.learner.parameters[index].detach().cpu().numpy().copy()
         self.kept[index] = Kept(score, update, parameters)
+
+    def policy(self, index: int, provenance: dict[str, Any]) -> Any:
+        """Return what a member has learned; here its machine."""
+        return self.machine(index, provenance)
 
     def machine(self, index: int, provenance: dict[str, Any]) -> ProgramMachine:
         """Return a member's best machine; if none was good enough, the latest.

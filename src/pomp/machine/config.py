@@ -16,6 +16,9 @@ Recipe = Literal["decisions", "paper"]
 
 MAX_MODES = 100
 
+POLICY_FILE = "policy.json"
+"""The file in the folder of a policy that is no machine: it writes its programs itself."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EpisodeConfig:

@@ -36,7 +36,7 @@ from pomp.tasks.task import Setting
 
 LAST_WORDS = "DEF run m( turnLeft turnLeft turnLeft turnLeft m)"
 _LEAST_WORLDS = 64  # below which another thread does not pay
-_STATE = (np.int64, np.int32, np.uint8, np.float64, np.float64, np.uint8)
+_STATE = (np.int64, np.int32, np.uint8, np.float64, np.float64, np.uint8, np.int32)
 
 
 class Episodes:
@@ -48,11 +48,12 @@ class Episodes:
         config: how machines act.
         mode: `[B]` int64, the mode that ran last; -1 before the first.
         taken: `[B]` int32, the macro steps of the episode so far.
-        ending: `[B]` uint8, 0 while the episode goes on, `BY_CHOICE` or `BY_LIMIT` if the last step
-            ended it.
+        ending: `[B]` uint8, 0 while the episode goes on, else what ended it with the last step:
+            `BY_CHOICE`, `BY_LIMIT` or `BY_TASK`.
         rewards: `[B]` float64, what the last step earned.
         returns: `[B]` float64, what the episode has earned up to the last step.
         idle: `[B]` uint8, 1 if the mode that ran last took no action; 0 before the first.
+        acted: `[B]` int32, how many actions the last step took.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Episodes:
         config: EpisodeConfig,
         *,
         restarts: bool,
+        until_done: bool = False,
         threads: int | None = None,
     ) -> None:
         """Begin an episode in every world.
@@ -73,6 +75,7 @@ class Episodes:
             worlds: start states, which will be changed.
             config: how machines act.
             restarts: whether a new episode begins where one has ended.
+            until_done: whether an episode also ends when the task is done.
             threads: CPU threads to use; None: all.
 
         Raises:
@@ -91,14 +94,15 @@ class Episodes:
         last_words = len(self._code) - 1 if config.last_words else -1
         most = config.most_steps * setting.scale
         cap, code = Cap.parse(config.cap), self._code.instructions
-        self._macro = MacroSteps(code, first, modes, last_words, cap, most, restarts)
+        self._macro = MacroSteps(code, first, modes, last_words, cap, most, restarts, until_done)
         state: Any = self._first_state()
         if worlds.device == "cuda":
             self._macro = self._macro._replace(
                 code=self._code.on_device, first=to_device(first), modes=to_device(modes)
             )
             state = map(to_device, state)
-        self.mode, self.taken, self.ending, self.rewards, self.returns, self.idle = state
+        self.mode, self.taken, self.ending, *rest = state
+        self.rewards, self.returns, self.idle, self.acted = rest
 
     def _first_state(self) -> list[NDArray[Any]]:
         """Return `state` as it is before the first step, `[B]` each."""
@@ -122,9 +126,8 @@ class Episodes:
     @cached_property
     def state(self) -> EpisodeState:
         """The arrays of this class, `[B]` each, as compiled code takes them."""
-        return EpisodeState(
-            self.mode, self.taken, self.ending, self.rewards, self.returns, self.idle
-        )
+        ends = (self.mode, self.taken, self.ending)
+        return EpisodeState(*ends, self.rewards, self.returns, self.idle, self.acted)
 
     def step(self, choices: Any) -> None:
         """Take one macro step in every world.

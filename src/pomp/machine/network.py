@@ -8,6 +8,7 @@ Functions take the parameters as `parts`: by name, `[E, outputs, ...]` each.
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -30,7 +31,8 @@ PERCEPTIONS = 5
 KERNELS = (4, 2)  # of the two convolutions
 FILTERS = 32
 _ABSENT = -1e9  # added to the logit of a mode that a member does not have
-_RELU_GAIN = math.sqrt(2)
+RELU_GAIN = math.sqrt(2)
+"""What first weights of a layer before a ReLU are multiplied by."""
 
 Arrays = dict[str, NDArray[np.float32]]
 """Parameters of one member by name."""
@@ -67,46 +69,13 @@ class Layer:
         return [weight, *norm, (f"{self.name}.bias", (self.outputs,))]
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What a network is made of: a function of its settings, the grid and the number of modes."""
+class ParameterLayout(ABC):
+    """Where the parameters of a network stand in a row of S numbers, layer behind layer."""
 
-    config: NetworkConfig
-    height: int
-    width: int
-    modes: int
-
-    @cached_property
+    @property
+    @abstractmethod
     def layers(self) -> list[Layer]:
         """The layers, in the order of their parameters."""
-        hidden, norm = self.config.hidden, self.config.weight_norm
-        layers = []
-        if self.sees_grid:
-            (first, second), cells = KERNELS, (self.height - 4) * (self.width - 4)
-            layers += [
-                Layer("grid.0", FILTERS, (CHANNELS, first, first), _RELU_GAIN, norm),
-                Layer("grid.1", FILTERS, (FILTERS, second, second), _RELU_GAIN, norm),
-                Layer("grid.2", hidden, (FILTERS * cells,), _RELU_GAIN, norm),
-            ]
-        if self.config.inputs == "grid+mode":
-            layers.append(Layer("mode", hidden, (self.modes + 1,), _RELU_GAIN, norm))
-        if self.sees_mode:
-            sizes = {"grid+mode": 2 * hidden, "perceptions+mode": PERCEPTIONS + self.modes + 1}
-            layers.append(Layer("trunk.0", hidden, (sizes[self.config.inputs],), _RELU_GAIN, norm))
-            layers.append(Layer("trunk.1", hidden, (hidden,), _RELU_GAIN, norm))
-        heads = [("actor", self.modes + 1, 0.01), ("critic", 1, 1.0)]
-        layers += [Layer(name, outputs, (hidden,), gain, False) for name, outputs, gain in heads]
-        return layers
-
-    @property
-    def sees_grid(self) -> bool:
-        """Whether the grid is an input; else the perceptions are."""
-        return self.config.inputs != "perceptions+mode"
-
-    @property
-    def sees_mode(self) -> bool:
-        """Whether the last mode is an input."""
-        return self.config.inputs != "grid"
 
     @property
     def parts(self) -> list[tuple[str, tuple[int, ...]]]:
@@ -126,6 +95,62 @@ class Shape:
             name: piece.view(len(parameters), *shape)
             for (name, shape), piece in zip(self.parts, pieces, strict=True)
         }
+
+    def unpack(self, parameters: NDArray[np.float32]) -> Arrays:
+        """Return the named arrays of a member, given its `parameters`, `[S]` float32."""
+        arrays, first = {}, 0
+        for name, shape in self.parts:
+            last = first + math.prod(shape)
+            arrays[name] = np.array(parameters[first:last]).reshape(shape)
+            first = last
+        return arrays
+
+
+def grid_layers(height: int, width: int, hidden: int, *, has_norm: bool) -> list[Layer]:
+    """Return the layers that turn a grid into `hidden` numbers: two convolutions, and a linear."""
+    (first, second), cells = KERNELS, (height - 4) * (width - 4)
+    return [
+        Layer("grid.0", FILTERS, (CHANNELS, first, first), RELU_GAIN, has_norm),
+        Layer("grid.1", FILTERS, (FILTERS, second, second), RELU_GAIN, has_norm),
+        Layer("grid.2", hidden, (FILTERS * cells,), RELU_GAIN, has_norm),
+    ]
+
+
+@dataclass(frozen=True)
+class Shape(ParameterLayout):
+    """What a network is made of: a function of its settings, the grid and the number of modes."""
+
+    config: NetworkConfig
+    height: int
+    width: int
+    modes: int
+
+    @cached_property
+    def layers(self) -> list[Layer]:
+        """The layers, in the order of their parameters."""
+        hidden, norm = self.config.hidden, self.config.weight_norm
+        layers = []
+        if self.sees_grid:
+            layers += grid_layers(self.height, self.width, hidden, has_norm=norm)
+        if self.config.inputs == "grid+mode":
+            layers.append(Layer("mode", hidden, (self.modes + 1,), RELU_GAIN, norm))
+        if self.sees_mode:
+            sizes = {"grid+mode": 2 * hidden, "perceptions+mode": PERCEPTIONS + self.modes + 1}
+            layers.append(Layer("trunk.0", hidden, (sizes[self.config.inputs],), RELU_GAIN, norm))
+            layers.append(Layer("trunk.1", hidden, (hidden,), RELU_GAIN, norm))
+        heads = [("actor", self.modes + 1, 0.01), ("critic", 1, 1.0)]
+        layers += [Layer(name, outputs, (hidden,), gain, False) for name, outputs, gain in heads]
+        return layers
+
+    @property
+    def sees_grid(self) -> bool:
+        """Whether the grid is an input; else the perceptions are."""
+        return self.config.inputs != "perceptions+mode"
+
+    @property
+    def sees_mode(self) -> bool:
+        """Whether the last mode is an input."""
+        return self.config.inputs != "grid"
 
     def pack(self, arrays: Arrays) -> NDArray[np.float32]:
         """Join the named arrays of a member; those of one with fewer modes are padded with zeros.
@@ -149,15 +174,6 @@ class Shape:
             row.append(whole.ravel())
         return np.concatenate(row)
 
-    def unpack(self, parameters: NDArray[np.float32]) -> Arrays:
-        """Return the named arrays of a member, given its `parameters`, `[S]` float32."""
-        arrays, first = {}, 0
-        for name, shape in self.parts:
-            last = first + math.prod(shape)
-            arrays[name] = np.array(parameters[first:last]).reshape(shape)
-            first = last
-        return arrays
-
     def cut(self, parameters: NDArray[np.float32], modes: int) -> Arrays:
         """Return the named arrays of a member that may have fewer modes than this shape.
 
@@ -173,7 +189,7 @@ class Shape:
         }
 
 
-def draw_weights(shape: Shape, stream: np.uint64) -> Arrays:
+def draw_weights(shape: ParameterLayout, stream: np.uint64) -> Arrays:
     """Draw first weights of a member from a stream: orthogonal matrices, zero biases."""
     arrays: Arrays = {}
     for number, layer in enumerate(shape.layers):
@@ -256,7 +272,7 @@ class Ensemble:
             `[E, B, hidden]` float32 features of the grid, or `[E, B, 5]` perceptions.
         """
         if self.shape.sees_grid:
-            return _relu(parts, "grid.2", _convolve_grid(parts, observations))
+            return see_grid(parts, observations)
         return _unpack_senses(observations)
 
     def decide(
@@ -279,8 +295,21 @@ class Ensemble:
                 last = _relu(parts, "mode", last)
             hidden = torch.cat([hidden, last], dim=-1)
             hidden = _relu(parts, "trunk.1", _relu(parts, "trunk.0", hidden))
-        logits = _linear(parts, "actor", hidden) + self.absent
-        return logits, _linear(parts, "critic", hidden).squeeze(-1)
+        logits = linear(parts, "actor", hidden) + self.absent
+        return logits, linear(parts, "critic", hidden).squeeze(-1)
+
+
+def see_grid(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
+    """Compute the features of grids by the layers of `grid_layers`.
+
+    Args:
+        parts: the parameters.
+        planes: `[E, B, 8, H, W]` uint8.
+
+    Returns:
+        `[E, B, hidden]` float32.
+    """
+    return _relu(parts, "grid.2", _convolve_grid(parts, planes))
 
 
 def _convolve_grid(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
@@ -337,7 +366,7 @@ def _weight(parts: dict[str, Tensor], name: str) -> Tensor:
     return torch._weight_norm(rows, lengths, 0).view(weight.shape)
 
 
-def _linear(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
+def linear(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
     """Apply a layer to `inputs`, `[E, B, columns]`, giving `[E, B, outputs]`."""
     weight = _weight(parts, name)
     return torch.baddbmm(parts[f"{name}.bias"].unsqueeze(1), inputs, weight.transpose(1, 2))
@@ -345,7 +374,7 @@ def _linear(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
 
 def _relu(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
     """Apply a layer to `inputs`, `[E, B, columns]`, and cut what is below 0."""
-    return _linear(parts, name, inputs).relu()
+    return linear(parts, name, inputs).relu()
 
 
 def choose(logits: Tensor, draws: Tensor | None) -> Tensor:

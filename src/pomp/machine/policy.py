@@ -28,7 +28,7 @@ from pomp.engine.lanes import BY_CHOICE
 from pomp.karel.sensor_set import find_sensors
 from pomp.karel.world import WorldBatch
 from pomp.machine.code_table import CodeTable
-from pomp.machine.config import MAX_MODES, EpisodeConfig
+from pomp.machine.config import MAX_MODES, POLICY_FILE, EpisodeConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.transitions import (
     DecisionList,
@@ -242,7 +242,11 @@ class ProgramMachine:
         try:
             values = json.loads((path / MACHINE_FILE).read_text())
         except OSError as error:
-            raise DataFileError(f"'{path}' holds no {MACHINE_FILE}") from error
+            has_other = (path / POLICY_FILE).is_file()
+            hint = "; it holds a policy that is no machine, which pomp eval plays"
+            raise DataFileError(
+                f"'{path}' holds no {MACHINE_FILE}{hint if has_other else ''}"
+            ) from error
         except ValueError as error:
             raise DataFileError(f"'{path / MACHINE_FILE}' is damaged or cut short") from error
         if not isinstance(values, dict) or type(values.get("format")) is not int:

@@ -20,6 +20,7 @@ _METHODS = {
     "drl": "DRL",
     "psmp": "PSMP",
     "random": "Random Transition",
+    "hprl": "HPRL",
 } | dict.fromkeys((TEXT, "text-modes", "given", "pomp-program-space", "annealing-modes"), "POMP")
 """Methods, and what the paper calls them; machines found otherwise stand beside its own, POMP."""
 
@@ -31,9 +32,9 @@ def _tables() -> dict[str, Any]:
 
 def published(method: str, task: str) -> dict[str, Any] | None:
     """Name, mean and standard deviation of a method on a task, where the paper gives them."""
-    name = _METHODS.get(method, "")
-    found = published_rows(task).get(name)
-    return {"method": name, **found} if found else None
+    rows, called = published_rows(task), _METHODS.get(method, "")
+    name = next((name for name in (called, f"{called} (5)") if name in rows), None)
+    return {"method": name, **rows[name]} if name else None
 
 
 def published_rows(task: str) -> dict[str, dict[str, float]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,11 @@ from pomp.runs.published import published
 from pomp.tasks.catalog import is_shipped
 from pomp.tasks.task import Setting
 
-SUMMARY_FILE, EVALUATION_FILE, MACHINE_FOLDER = "summary.json", "evaluation.json", "machine"
+if TYPE_CHECKING:
+    from pomp.hprl.policy import LatentEvaluation, MetaPolicy
+
+SUMMARY_FILE, EVALUATION_FILE = "summary.json", "evaluation.json"
+MACHINE_FOLDER, POLICY_FOLDER = "machine", "policy"
 _TEXT_FILE, _PICTURE_FILE, _EPISODE_FILE = "machine.txt", "machine.svg", "episode.gif"
 
 
@@ -60,8 +64,26 @@ class LearnedMachine:
         return float(self.row["mean"])
 
     @cached_property
+    def policy(self) -> Any:
+        """What was learned: a machine, or a `pomp.hprl.MetaPolicy`."""
+        if POLICY_FOLDER in self._kept:
+            return self._kept[POLICY_FOLDER]
+        if self.folder.path is not None and (self.folder.path / POLICY_FOLDER).is_dir():
+            from pomp.hprl.policy import MetaPolicy
+
+            allow = (*task_modules([self.setting]), *self.allow)
+            return MetaPolicy.load(self.folder.path / POLICY_FOLDER, allow)
+        return self.machine
+
+    @cached_property
     def machine(self) -> ProgramMachine:
-        """The machine itself, read from its folder if it was learned earlier."""
+        """The machine itself, read from its folder if it was learned earlier.
+
+        Raises:
+            ConfigError: a policy was learned that is no machine.
+        """
+        if not self.has_machine:
+            raise ConfigError("this policy writes its programs itself, so it is no machine")
         if "machine" in self._kept:
             machine: ProgramMachine = self._kept["machine"]
             return machine
@@ -71,9 +93,16 @@ class LearnedMachine:
         allow = (*task_modules([self.setting]), *self.allow)
         return load_machine(place if place.is_dir() else file, allow)
 
+    @property
+    def has_machine(self) -> bool:
+        """Whether it is a machine, and no policy of another kind."""
+        return POLICY_FOLDER not in self._kept and not (
+            self.folder.path is not None and (self.folder.path / POLICY_FOLDER).is_dir()
+        )
+
     @cached_property
     def text(self) -> str:
-        """Its modes, and what came after each of them how often."""
+        """Its modes, and what came after each of them how often; or what it wrote."""
         return self._text_of(_TEXT_FILE)
 
     @cached_property
@@ -148,7 +177,9 @@ class LearningResult:
             return "<div>stopped before a machine was found</div>"
         best = self.best
         worth = f"{best.setting.task.name}, seed {best.seed}: mean return {best.mean:.3f}"
-        return f"<div>{escape(worth)}<br>{fit_to_page(best.picture)}</div>"
+        if best.has_machine:
+            return f"<div>{escape(worth)}<br>{fit_to_page(best.picture)}</div>"
+        return f"<div>{escape(worth)}<pre>{escape(best.text)}</pre></div>"
 
 
 def write_learned(
@@ -192,6 +223,39 @@ def write_learned(
         save_animation(frames, folder.path / _EPISODE_FILE)
         folder.write_text(EVALUATION_FILE, json.dumps(told, indent=1) + "\n")
     return LearnedMachine(setting, seed, row, folder, _kept=kept)
+
+
+def write_policy(
+    policy: "MetaPolicy",
+    seed: int,
+    found: "LatentEvaluation",
+    about: dict[str, Any],
+    folder: RunFolder,
+) -> LearnedMachine:
+    """Write a policy that writes programs, its evaluation and what it wrote into a folder.
+
+    Args:
+        policy: what was learned.
+        seed: of the run.
+        found: its evaluation.
+        about: what else belongs to the evaluation: validation, ...
+        folder: where all of it goes.
+
+    Returns:
+        The policy with what it is worth.
+    """
+    told = {"task": policy.setting.task.name, "seed": seed, **about, **found.to_json()}
+    row = {name: value for name, value in told.items() if name != "returns"}
+    first = (f"program {number}: {text}" for number, text in enumerate(found.written[0], 1))
+    text = "\n".join(["the first episode of its evaluation:", *first]) + "\n"
+    if folder.path is not None:
+        folder.make()
+        policy.save(folder.path / POLICY_FOLDER)
+        folder.write_text(_TEXT_FILE, text)
+        folder.write_text(EVALUATION_FILE, json.dumps(told, indent=1) + "\n")
+    return LearnedMachine(
+        policy.setting, seed, row, folder, _kept={POLICY_FOLDER: policy, _TEXT_FILE: text}
+    )
 
 
 def _starts_of(found: Evaluation) -> WorldBatch:

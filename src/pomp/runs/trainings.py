@@ -31,9 +31,11 @@ from pomp.runs.asked import (
     task_modules,
     with_sources,
 )
+from pomp.runs.evaluations import Evaluations
 from pomp.runs.evolutions import EvolveRun
 from pomp.runs.extending import Growth
 from pomp.runs.folder import RunFolder, as_folder, name_of
+from pomp.runs.hprl_runs import HprlAsked, is_of_hprl, refuse_modes, train_hprl
 from pomp.runs.own_transitions import OWN_CHECKPOINT, OwnTransitionsRun
 from pomp.runs.plan import TrainPlan, dropped_modes, make_plan, modes_of, sort_changes
 from pomp.runs.plan_again import plan_again
@@ -49,15 +51,15 @@ from pomp.runs.results import (
 from pomp.runs.search_plan import module_of
 from pomp.runs.searches import SearchRun
 from pomp.runs.transitions import TransitionsRun, remove_checkpoints
-from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, Work, drive
+from pomp.runs.work import OnEvent, Stages, Watch, Work, drive
 from pomp.tasks.task import Setting
 from pomp.version import __version__
 
 if TYPE_CHECKING:
-    from pomp.learning.training import Member
+    from pomp.learning.members import Member
 
 SEARCH_STAGE, MACHINES_STAGE = "stage 2/4 search", "stage 2/4 machines"
-TRANSITIONS_STAGE, EVALUATION_STAGE = "stage 3/4 transitions", "stage 4/4 evaluation"
+TRANSITIONS_STAGE = "stage 3/4 transitions"
 
 
 def train(
@@ -104,6 +106,10 @@ def train(
     with closing(as_folder(out)) as folder:
         chosen = None if tasks is None else read_settings(tasks)
         own = None if seeds is None else read_seeds(seeds)
+        if is_of_hprl(folder, method, resume=resume):
+            refuse_modes(modes)
+            asked_of = HprlAsked(chosen, own, preset, settings or {}, device)
+            return train_hprl(asked_of, folder, resume=resume, on_event=on_event)
         named = method.source if isinstance(method, LearningMethod) else method
         sensed = with_sources(sort_changes(settings or {})[1]).get(OWN_SENSORS, ())
         before = plan_before(
@@ -167,6 +173,11 @@ class TrainRun:
             place = self._folder_of(setting, seed)
             if place.has(EVALUATION_FILE):
                 self.learned[setting.task.name, seed] = read_learned(setting, seed, place, trusted)
+
+    @property
+    def pairs(self) -> list[tuple[Setting, int]]:
+        """Every task with every seed."""
+        return self.plan.pairs
 
     def describe(self) -> dict[str, Any]:
         """Return the config that a resumed training must have, too."""
@@ -268,7 +279,7 @@ class TrainRun:
         return works
 
     def _members_of(self, setting: Setting, seed: int) -> "list[Member]":
-        from pomp.learning.training import Member
+        from pomp.learning.members import Member
 
         modes = self._modes_of(setting, seed)
         # Of equals the first is taken: the machine with fewer modes.
@@ -353,47 +364,3 @@ class TrainRun:
                 "learning": self.plan.own.method.name,
             },
         )
-
-
-class Evaluations:
-    """Stage 4 as one work: a piece for each task and seed."""
-
-    stage, save_seconds = EVALUATION_STAGE, float("inf")
-
-    def __init__(self, run: TrainRun) -> None:
-        self._run = run
-
-    def _left(self) -> list[tuple[Setting, int]]:
-        pairs, learned = self._run.plan.pairs, self._run.learned
-        return [pair for pair in pairs if (pair[0].task.name, pair[1]) not in learned]
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether every machine is evaluated."""
-        return not self._left()
-
-    def open(self) -> None:
-        """Do nothing: what is evaluated is written."""
-
-    def advance(self, is_stopped: IsStopped) -> None:
-        """Evaluate one machine."""
-        self._run.finish_one(*self._left()[0])
-
-    def save(self) -> None:
-        """Do nothing: what is evaluated is written."""
-
-    def close(self) -> None:
-        """Do nothing: nothing goes on beside this."""
-
-    def finish(self) -> None:
-        """Do nothing: what is evaluated is written."""
-
-    def progress(self) -> Progress:
-        """Say how many machines are evaluated."""
-        left, total = self._left(), len(self._run.plan.pairs)
-        done = total - len(left)
-        return Progress(done, total, done / total, lambda: _names(left[:1]))
-
-
-def _names(pairs: list[tuple[Setting, int]]) -> str:
-    return ", ".join(f"{setting.task.name}, seed {seed}" for setting, seed in pairs)

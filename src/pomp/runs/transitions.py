@@ -10,7 +10,8 @@ from pomp.runs.folder import METRICS_FILE, RunFolder, name_of
 from pomp.runs.work import SAVE_SECONDS, IsStopped, Progress
 
 if TYPE_CHECKING:
-    from pomp.learning.training import Member, Training
+    from pomp.learning.members import Member
+    from pomp.learning.training import Training
 
 _CHECKPOINT = "ensemble"  # what the names of checkpoints begin with
 

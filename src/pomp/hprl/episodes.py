@@ -1,0 +1,165 @@
+"""Episodes of macro steps in which each world runs a program of its own, decoded from a latent.
+
+The axes are E members, B worlds of each, and Z numbers of a latent.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pomp.core.cuda import fill
+from pomp.core.errors import ConfigError
+from pomp.core.graphs import prepare
+from pomp.dsl.bytecode import Code, compile_ids
+from pomp.embedding.config import MAX_GENERATED
+from pomp.embedding.space import Embedding
+from pomp.hprl.config import MetaConfig
+from pomp.karel.dynamics import EAST
+from pomp.karel.observation import FIRST_COUNT_PLANE
+from pomp.karel.world import WorldBatch
+from pomp.machine.episodes import Episodes
+from pomp.machine.network import CHANNELS
+from pomp.machine.views import Views
+from pomp.tasks.task import Setting
+
+VOCABULARY = "hprl"
+_LOOPS = (MAX_GENERATED - 4) // 4
+_DEEPEST = " ".join(
+    ["DEF run m(", *["REPEAT R=2 r("] * _LOOPS, *["move"] * (MAX_GENERATED - 3 - 4 * _LOOPS)]
+    + ["r)"] * _LOOPS
+    + ["m)"]
+)  # as long and as deep as a decoded program can be: it keeps the memory for any other
+
+
+class ProgramEpisodes(Episodes):
+    """B worlds, each of which runs the program that was put there last."""
+
+    def __init__(
+        self, setting: Setting, worlds: WorldBatch, config: MetaConfig, *, restarts: bool
+    ) -> None:
+        """Begin an episode in every world.
+
+        An episode ends after its last program or, if the task's horizon is fixed, when the task is
+        done.
+
+        Args:
+            setting: the task.
+            worlds: start states, which will be changed.
+            config: how the policy acts.
+            restarts: whether a new episode begins where one has ended.
+        """
+        sets, until_done = [[_DEEPEST]] * len(worlds), len(setting.task.scales) == 1
+        super().__init__(
+            setting, sets, worlds, config.episode, restarts=restarts, until_done=until_done
+        )
+        self._instructions = np.array(self._code.instructions)  # [B + 1, L]: the last has no world
+
+    def put(self, code: Code) -> None:
+        """Give every world its next program; where it is none, the next step does nothing."""
+        self._instructions[:-1] = code.instructions
+        fill(self._macro.code, self._instructions)
+        own = np.where(code.valid, np.arange(len(code)), -1)
+        fill(self._macro.first, own.astype(np.int32))
+
+
+class LatentViews(Views):
+    """Several batches of `ProgramEpisodes` as one, in which latents are played.
+
+    Attributes:
+        embedding: decodes them, all at once.
+        ids: `[E * B, 46]` uint8, the tokens of the programs that ran last.
+    """
+
+    def __init__(
+        self,
+        batches: Sequence[ProgramEpisodes],
+        members: int,
+        embedding: Embedding,
+        config: MetaConfig,
+    ) -> None:
+        """Allocate what the networks will see.
+
+        Args:
+            batches: the episodes, on one device and with grids of one size.
+            members: E, among whom all worlds are dealt out in equal shares, in order.
+            embedding: the space of programs.
+            config: how the policy acts.
+        """
+        super().__init__(batches, "grid", members)
+        self.embedding, self._playing = embedding, list(batches)
+        worlds = batches[0].worlds
+        self.ids = np.empty((0, MAX_GENERATED + 1), np.uint8)
+        self._counters = None
+        if config.observation == "step_counter":
+            planes = draw_counters(config.programs, worlds.height, worlds.width)
+            self._counters = torch.from_numpy(planes).to(worlds.device)
+        self._same = torch.zeros(members, self.actors, dtype=torch.int64, device=worlds.device)
+
+    def taken(self) -> Tensor:
+        """Return how many programs ran in each episode, `[E, B]` int64."""
+        return self.gather("taken").long()
+
+    def look(self) -> Tensor:
+        """Return what the networks see, `[E, B, 8, H, W]` uint8; the next look overwrites it."""
+        if self._counters is None:
+            return super().look()
+        return self._counters[self.taken().clamp(max=len(self._counters) - 1)]
+
+    def play(self, latents: Tensor) -> Tensor:
+        """Decode `latents`, `[E, B, Z]` float32 before tanh, and run the programs.
+
+        Returns:
+            `[E, B]` bool, where the latent was decoded to a program.
+        """
+        self.ids = self.embedding.decode(torch.tanh(latents).flatten(0, 1))
+        code = compile_ids(self.ids, self.embedding.vocabulary)
+        first = 0
+        for batch in self._playing:
+            rows = slice(first, first + len(batch))
+            none = np.empty((0, 0), np.int16)
+            batch.put(Code(code.instructions[rows], code.valid[rows], code.depth, none))
+            first += len(batch)
+        self.take(self._same)
+        return torch.from_numpy(code.valid).to(latents.device).view(latents.shape[:2])
+
+
+def draw_counters(programs: int, height: int, width: int) -> NDArray[np.uint8]:
+    """Draw the grids that only tell how many programs ran.
+
+    After i programs, i cells show an agent that faces east and a marker, filled column by column
+    from the upper left. Nothing else is shown.
+
+    Args:
+        programs: of an episode, P.
+        height: rows of the grid.
+        width: its columns.
+
+    Returns:
+        `[P + 1, 8, H, W]` uint8, for no program up to all of them.
+    """
+    planes = np.zeros((programs + 1, CHANNELS, width, height), np.uint8)
+    flat = planes.reshape(programs + 1, CHANNELS, -1)  # column by column
+    for count, own in enumerate(flat):
+        own[[EAST, FIRST_COUNT_PLANE], :count] = 1
+    return np.ascontiguousarray(planes.transpose(0, 1, 3, 2))
+
+
+def load_space(name: str, device: str) -> Embedding:
+    """Load the embedding in which a policy writes its programs.
+
+    Raises:
+        UnknownNameError: no such embedding is shipped.
+        ConfigError: it has another vocabulary, or does not squash latents.
+    """
+    prepare(torch.device(device))  # before the first product on a GPU
+    embedding = Embedding.load(name, device)
+    if embedding.vocabulary.name != VOCABULARY:
+        what = f"an embedding of the {VOCABULARY} vocabulary"
+        raise ConfigError(
+            f"HPRL needs {what}, got {embedding.vocabulary.name} ('{name}'); train one with "
+            "'pomp embedding train hprl'"
+        )
+    return embedding
