@@ -24,7 +24,8 @@ class PpoConfig:
     steps: int = 32
     """Macro steps of each actor in a rollout."""
     minibatch: int = 32
-    """Macro steps in a gradient step. Published code: 8."""
+    """Macro steps in a gradient step. Published code: 8. For a network that remembers, a multiple
+    of `steps`: whole sequences."""
     epochs: int = 4
     """Passes over a rollout."""
     clip_ratio: float = 0.05
@@ -108,6 +109,12 @@ class LearningConfig:
 
     def __post_init__(self) -> None:
         check_flags(self, "alone")
+        ppo = self.ppo
+        if self.network.memory and ppo.minibatch % ppo.steps:
+            raise ConfigError(
+                f"a network that remembers learns from whole sequences of {ppo.steps} steps; "
+                f"ppo.minibatch must be a multiple of ppo.steps, got {ppo.minibatch}"
+            )
 
 
 _PRESETS: dict[str, dict[str, Any]] = {

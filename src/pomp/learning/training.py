@@ -21,7 +21,7 @@ from pomp.core.streams import Purpose, draw_units, open_streams
 from pomp.engine.lanes import BY_CHOICE
 from pomp.engine.starts import reset
 from pomp.learning.config import LearningConfig
-from pomp.learning.ppo import STATISTICS, Learner
+from pomp.learning.ppo import STATISTICS, Learner, order_sequences
 from pomp.learning.rollouts import EpisodeOutcomes, Rollouts, ValidationEpisodes
 from pomp.machine.episodes import Episodes
 from pomp.machine.evaluation import outcomes
@@ -124,7 +124,8 @@ class Training:
         starts = self._streams(Purpose.TRAINING, _STARTS, worlds=actors)
         views = self._begin(starts, restarts=True)
         choices = self._streams(Purpose.TRAINING, _CHOICES, worlds=actors)
-        self.rollouts = Rollouts(config.ppo, network, self.learner.parameters, views, choices)
+        parameters, memory = self.learner.parameters, config.network.memory
+        self.rollouts = Rollouts(config.ppo, network, parameters, views, choices, memory)
         self._validation: ValidationEpisodes | None = None  # made when it is needed
         self._orders = self._streams(Purpose.TRAINING, _ORDER, worlds=1)
 
@@ -173,10 +174,7 @@ class Training:
             TrainingError: a loss is not a number any more.
         """
         batch, episodes = self.rollouts.collect()
-        count = self.config.ppo.rollout
-        keys = draw_units(self._orders, self.config.ppo.epochs * count).T
-        shape = (len(self.members), self.config.ppo.epochs, count)
-        orders = torch.from_numpy(keys.reshape(shape)).to(self.device).argsort(dim=2, stable=True)
+        orders = self._draw_orders()
         with exact(self._where):
             found = self.learner.learn(batch, orders.transpose(0, 1), self.update)
         statistics = found.cpu().numpy()
@@ -192,6 +190,20 @@ class Training:
             ):
                 self.finished_at[number] = self.update
         return records
+
+    def _draw_orders(self) -> torch.Tensor:
+        """Draw the orders in which epochs go through a rollout: `[E, epochs, N]` int64.
+
+        Networks that remember take the steps of an actor one after the other.
+        """
+        ppo, remembers = self.config.ppo, self.config.network.memory > 0
+        count = ppo.actors if remembers else ppo.rollout
+        keys = draw_units(self._orders, ppo.epochs * count).T
+        shape = (len(self.members), ppo.epochs, count)
+        orders = torch.from_numpy(keys.reshape(shape)).to(self.device).argsort(dim=2, stable=True)
+        if not remembers:
+            return orders
+        return order_sequences(orders, ppo.steps, ppo.minibatch // ppo.steps)
 
     def _check(self, statistics: NDArray[np.float32]) -> None:
         """Give up members whose losses are no numbers.
@@ -238,7 +250,10 @@ class Training:
         choices = self._streams(Purpose.VALIDATION, _CHOICES, number, worlds=count)
         if self._validation is None:
             views, learner = self._begin(starts, restarts=False), self.learner
-            self._validation = ValidationEpisodes(learner.network, learner.parameters, views)
+            memory = self.config.network.memory
+            self._validation = ValidationEpisodes(
+                learner.network, learner.parameters, views, memory
+            )
         self._validation.play(starts, choices)
         return self._validation.views
 

@@ -20,6 +20,7 @@ from torch.nn import functional
 from pomp.core.errors import DataFileError
 from pomp.core.streams import branch, draw_normal
 from pomp.machine.config import NetworkConfig
+from pomp.machine.memory import run_gru
 
 CHANNELS = 8
 PERCEPTIONS = 5
@@ -27,6 +28,7 @@ _KERNELS = (4, 2)  # of the two convolutions
 _FILTERS = 32
 _ABSENT = -1e9  # added to the logit of a mode that a member does not have
 _RELU_GAIN = math.sqrt(2)
+_GATES, _RECURRENT = "memory.gates", "memory.recurrent"  # layers of the GRU
 
 Arrays = dict[str, NDArray[np.float32]]
 """Parameters of one member by name."""
@@ -90,8 +92,13 @@ class Shape:
             sizes = {"grid+mode": 2 * hidden, "perceptions+mode": PERCEPTIONS + self.modes + 1}
             layers.append(Layer("trunk.0", hidden, (sizes[self.config.inputs],), _RELU_GAIN, norm))
             layers.append(Layer("trunk.1", hidden, (hidden,), _RELU_GAIN, norm))
-        heads = [("actor", self.modes + 1, 0.01), ("critic", 1, 1.0)]
-        layers += [Layer(name, outputs, (hidden,), gain, False) for name, outputs, gain in heads]
+        if units := self.config.memory:
+            layers += [
+                Layer(_GATES, 3 * units, (hidden,), 1.0, False),
+                Layer(_RECURRENT, 3 * units, (units,), 1.0, False),
+            ]
+        heads, width = [("actor", self.modes + 1, 0.01), ("critic", 1, 1.0)], units or hidden
+        layers += [Layer(name, outputs, (width,), gain, False) for name, outputs, gain in heads]
         return layers
 
     @property
@@ -206,7 +213,7 @@ class Ensemble:
     def __call__(
         self, parameters: Tensor, observations: Tensor, modes: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Compute logits and values.
+        """Compute logits and values, without a memory.
 
         Args:
             parameters: `[E, S]` float32.
@@ -233,10 +240,32 @@ class Ensemble:
             return _relu(parts, "grid.2", _convolve_grid(parts, observations))
         return _unpack_senses(observations)
 
+    def recall(
+        self, parameters: Tensor, observations: Tensor, modes: Tensor, states: Tensor, steps: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute logits and values of networks that remember, in sequences of macro steps.
+
+        Args:
+            parameters: `[E, S]` float32.
+            observations: `[E, T * B, ...]`, as for a call; a step of all sequences, then the next.
+            modes: `[E, T * B]` int64, the last modes; -1 before the first, where memories are new.
+            states: `[E, B, U]` float32, what is remembered before the first step.
+            steps: T.
+
+        Returns:
+            Logits `[E, T * B, K + 1]`, values `[E, T * B]`, and what is remembered after the last
+            step, `[E, B, U]`.
+        """
+        parts = self.shape.split(parameters)
+        hidden = self.think(parts, self.look(parts, observations), modes)
+        goes_on = (modes >= 0).view(len(modes), steps, -1).transpose(0, 1)
+        found = remember(parts, hidden, states, goes_on)  # [T, E, B, U]
+        return *self.answer(parts, found.transpose(0, 1).flatten(1, 2)), found[-1]
+
     def decide(
         self, parts: dict[str, Tensor], features: Tensor, modes: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Compute logits and values.
+        """Compute logits and values, without a memory.
 
         Args:
             parts: the parameters.
@@ -246,15 +275,56 @@ class Ensemble:
         Returns:
             Logits `[E, B, K + 1]` and values `[E, B]`.
         """
-        hidden = features
-        if self.shape.sees_mode:
-            last = (modes.unsqueeze(-1) == self._every).to(features.dtype)
-            if self.shape.sees_grid:
-                last = _relu(parts, "mode", last)
-            hidden = torch.cat([hidden, last], dim=-1)
-            hidden = _relu(parts, "trunk.1", _relu(parts, "trunk.0", hidden))
-        logits = _linear(parts, "actor", hidden) + self.absent
-        return logits, _linear(parts, "critic", hidden).squeeze(-1)
+        return self.answer(parts, self.think(parts, features, modes))
+
+    def think(self, parts: dict[str, Tensor], features: Tensor, modes: Tensor) -> Tensor:
+        """Join what was seen with the last modes.
+
+        Args:
+            parts: the parameters.
+            features: `[E, B, F]` float32, what `look` returned.
+            modes: `[E, B]` int64, the last modes; -1 before the first.
+
+        Returns:
+            `[E, B, hidden]` float32.
+        """
+        if not self.shape.sees_mode:
+            return features
+        last = (modes.unsqueeze(-1) == self._every).to(features.dtype)
+        if self.shape.sees_grid:
+            last = _relu(parts, "mode", last)
+        hidden = torch.cat([features, last], dim=-1)
+        return _relu(parts, "trunk.1", _relu(parts, "trunk.0", hidden))
+
+    def answer(self, parts: dict[str, Tensor], hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute logits and values from the last layer but one.
+
+        Args:
+            parts: the parameters.
+            hidden: `[E, B, hidden]` float32, or `[E, B, U]`, what is remembered.
+
+        Returns:
+            Logits `[E, B, K + 1]` and values `[E, B]`.
+        """
+        logits = linear(parts, "actor", hidden) + self.absent
+        return logits, linear(parts, "critic", hidden).squeeze(-1)
+
+
+def remember(parts: dict[str, Tensor], inputs: Tensor, states: Tensor, goes_on: Tensor) -> Tensor:
+    """Compute what networks remember after each step.
+
+    Args:
+        parts: the parameters.
+        inputs: `[E, T * B, hidden]` float32; a step of all sequences, then the next.
+        states: `[E, B, U]` float32, what is remembered before the first step.
+        goes_on: `[T, E, B]` bool, whether a step follows the one before in an episode.
+
+    Returns:
+        `[T, E, B, U]` float32.
+    """
+    gates = linear(parts, _GATES, inputs).view(*goes_on.transpose(0, 1).shape, -1)
+    weight, bias = parts[f"{_RECURRENT}.weight"], parts[f"{_RECURRENT}.bias"]
+    return run_gru(gates.transpose(0, 1).contiguous(), states, weight, bias, goes_on)
 
 
 def _convolve_grid(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
@@ -311,7 +381,7 @@ def _weight(parts: dict[str, Tensor], name: str) -> Tensor:
     return torch._weight_norm(rows, lengths, 0).view(weight.shape)
 
 
-def _linear(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
+def linear(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
     """Apply a layer to `inputs`, `[E, B, columns]`, giving `[E, B, outputs]`."""
     weight = _weight(parts, name)
     return torch.baddbmm(parts[f"{name}.bias"].unsqueeze(1), inputs, weight.transpose(1, 2))
@@ -319,7 +389,7 @@ def _linear(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
 
 def _relu(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
     """Apply a layer to `inputs`, `[E, B, columns]`, and cut what is below 0."""
-    return _linear(parts, name, inputs).relu()
+    return linear(parts, name, inputs).relu()
 
 
 def choose(logits: Tensor, draws: Tensor | None) -> Tensor:
