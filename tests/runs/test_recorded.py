@@ -1,6 +1,7 @@
 """Small runs recorded at version 0.1.0 (commit 154c4c4) still give the same results.
 
-`search-bound` was recorded when it was added, with the paper's procedure as it is written.
+`search-bound` and `train-mmn` were recorded when they were added; the former with the paper's
+procedure as it is written.
 
 `tests/data/recorded_runs.json` holds them. A change that moves one of them moves published numbers:
 record it anew only together with a **Results** entry in the changelog. What torch computes is
@@ -15,9 +16,12 @@ import pytest
 import pomp
 from pomp.embedding import DatasetConfig, ModelConfig, TrainingConfig, make_dataset
 from pomp.embedding.config import ReinforceConfig
+from pomp.learning import Member, Training, configure_learning
+from pomp.learning.baselines import ACTIONS, BASELINES
 from pomp.machine import print_machine
 from pomp.runs import EmbeddingRun
 from pomp.runs.embeddings import read_epochs
+from pomp.tasks import find_task
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "recorded_runs.json").read_text())
 SMALL = {"chains": 8, "starts": 4, "validation_starts": 8, "steps": 60}
@@ -95,6 +99,20 @@ def test_transitions_learn_what_they_learned(tmp_path):
         for name, value in recorded.items():
             expected = value if value is None else pytest.approx(value, rel=1e-4, abs=1e-6)
             assert line[name] == expected, name
+
+
+def test_a_network_that_remembers_learns_what_it_learned():
+    changes = {**BASELINES["mmn"].changes, "ppo.total": 256, "ppo.actors": 4, "ppo.steps": 16}
+    changes |= {"ppo.minibatch": 32, "validation.every": 2, "validation.episodes": 4}
+    config = configure_learning("paper", {**changes, "episode.most_steps": 40})
+    training = Training([Member(find_task("Maze").configure(), ACTIONS, 0, 1e-3)], config, "cpu")
+    for recorded in RECORDED["train-mmn"]:
+        training.step()
+        [found] = training.step()
+        for name, value in recorded.items():
+            expected = value if value is None else pytest.approx(value, rel=1e-4, abs=1e-6)
+            assert found[name] == expected, name
+    assert training.is_finished
 
 
 def test_an_embedding_learns_what_it_learned(tmp_path):

@@ -110,7 +110,8 @@ def tabulate(memory: AskedMemory, seen: NDArray[np.int8], most_states: int) -> M
     if found.beyond:
         distances = (np.abs(known - code).sum(axis=1) for code in _decode(found.beyond))
         nearest = np.array([int(one.argmin()) + 1 for one in distances])
-        following = np.where(following < 0, nearest[-following - 1], following)
+        is_beyond = following < 0
+        following[is_beyond] = nearest[-following[is_beyond] - 1]
     labels = np.append(UNLABELLED, memory.choices_at(known))
     return MooreMachine(following, labels, np.arange(len(seen)), not found.beyond)
 

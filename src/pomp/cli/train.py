@@ -40,7 +40,7 @@ class Train:
     text-modes (the same, then a network learns on their modes and the better machine is kept; this
     can take hours), or, for modes on which a network learns, pomp (what the presets paper and code
     do), pomp-program-space, annealing-modes, cem-xm, cem-diversity-topk or cem-diversity-xm. Or a
-    baseline without a search: psmp, drl or perception-ppo. Or a method of your
+    baseline without a search: psmp, drl, mmn or perception-ppo. Or a method of your
     own, module:NAME."""
     modes: str | None = None
     """Modes found before: the folder of a search or of pomp evolve (whose machines compete with

@@ -78,11 +78,17 @@ def to_json(config: Any) -> dict[str, Any]:
     values = asdict(config)
     for entry in fields(config):
         value = getattr(config, entry.name)
-        if dataclasses.is_dataclass(value):
-            values[entry.name] = to_json(value)
-        elif entry.metadata == ADDED and value == entry.default:
+        if entry.metadata == ADDED and value == _default_of(entry):
             del values[entry.name]
+        elif dataclasses.is_dataclass(value):
+            values[entry.name] = to_json(value)
     return values
+
+
+def _default_of(entry: "dataclasses.Field[Any]") -> Any:
+    """Return what a field is if nobody says otherwise."""
+    make = entry.default_factory
+    return entry.default if make is dataclasses.MISSING else make()
 
 
 def from_json(kind: type[Config], values: Any) -> Config:

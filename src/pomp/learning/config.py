@@ -6,9 +6,9 @@ Defaults are the paper's; where paper and published code disagree, the field say
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from pomp.core.configs import MOST, changed, check_flags, check_ranges
+from pomp.core.configs import ADDED, MOST, changed, check_flags, check_ranges
 from pomp.core.errors import ConfigError, UnknownNameError
-from pomp.machine.config import EpisodeConfig, NetworkConfig
+from pomp.machine.config import EpisodeConfig, NetworkConfig, QuantisingConfig
 
 Preset = Literal["paper", "code", "best"]
 
@@ -106,6 +106,8 @@ class LearningConfig:
     alone: bool = False
     """Train another machine that has only the mode that earned most in the search; the better
     machine by validation is kept."""
+
+    quantising: QuantisingConfig = field(default_factory=QuantisingConfig, metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_flags(self, "alone")

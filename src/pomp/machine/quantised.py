@@ -56,32 +56,14 @@ class QuantisedNetwork:
         """Return what chooses with the network, on the worlds' device."""
         import torch
 
-        from pomp.machine.network import Ensemble, Shape, choose
-        from pomp.machine.quantised_memory import QuantisedMemory
-        from pomp.machine.views import Views
+        from pomp.machine.network import choose
+        from pomp.machine.quantised_memory import open_quantised
 
-        device = episodes.worlds.device
-        shape = Shape(self.config, *self.size, self.modes)
-        network = Ensemble(shape, [self.modes], device)
-        parts = shape.split(torch.from_numpy(shape.pack(self.arrays))[None].to(device))
-        parts |= {
-            name: torch.from_numpy(array).to(device)
-            for name, array in self.arrays.items()
-            if name.startswith((SEEN, STATE))
-        }
-        memory, views = QuantisedMemory(parts), Views([episodes], self.config.inputs, members=1)
-        first = memory.decode_states(memory.begin(len(episodes)))
-        states = first.clone()
+        device, step = episodes.worlds.device, open_quantised(self, episodes)
 
-        @torch.no_grad()
         def choose_next(draws: NDArray[np.float64] | None) -> Any:
-            modes = views.mode()
-            features = network.think(parts, network.look(parts, views.look()), modes)[0]
-            seen = memory.decode_features(memory.encode_features(features))
-            before = torch.where(modes[0].unsqueeze(1) < 0, first, states)
-            states.copy_(memory.decode_states(memory.follow(seen, before)))
-            numbers = None if draws is None else torch.from_numpy(draws).to(device)
-            choices = choose(memory.answer(states), numbers)
+            logits = step().logits
+            choices = choose(logits, None if draws is None else torch.from_numpy(draws).to(device))
             return choices.numpy() if device == "cpu" else choices
 
         return choose_next

@@ -3,7 +3,8 @@
 The axes are B worlds, D numbers of a feature, U of a state, H units of a code, and K modes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,8 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pomp.machine.bottleneck import decode, encode
-from pomp.machine.network import linear, remember
-from pomp.machine.quantised import SEEN, STATE, within
+from pomp.machine.episodes import Episodes
+from pomp.machine.network import Ensemble, Shape, linear, remember
+from pomp.machine.quantised import SEEN, STATE, QuantisedNetwork, within
+from pomp.machine.transitions import NetworkTransition
+from pomp.machine.views import Views
 
 _RECURRENT = "memory.recurrent.weight"
 
@@ -97,3 +101,79 @@ def _as_numbers(codes: NDArray[np.int8]) -> Tensor:
 def _as_codes(numbers: Tensor) -> NDArray[np.int8]:
     """Return `numbers`, `[..., H]` of -1, 0 and 1, as int8 of that shape."""
     return numbers.to(torch.int8).numpy()
+
+
+class MemoryStep(NamedTuple):
+    """A step of networks that remember, in B episodes.
+
+    Attributes:
+        features: `[B, D]` float32, what the memory was given.
+        states: `[B, U]` float32, what is remembered then.
+        logits: `[B, K + 1]` float32, of the choices.
+    """
+
+    features: Tensor
+    states: Tensor
+    logits: Tensor
+
+
+def open_quantised(transition: QuantisedNetwork, episodes: Episodes) -> Callable[[], MemoryStep]:
+    """Return what steps through episodes with a quantised network, on their device."""
+    device = episodes.worlds.device
+    look, parts = _open_layers(transition, episodes)
+    parts |= {
+        name: torch.from_numpy(array).to(device)
+        for name, array in transition.arrays.items()
+        if name.startswith((SEEN, STATE))
+    }
+    memory = QuantisedMemory(parts)
+    with torch.no_grad():
+        first = memory.decode_states(memory.begin(len(episodes)))
+    states = first.clone()
+
+    @torch.no_grad()
+    def step() -> MemoryStep:
+        features, goes_on = look()
+        seen = memory.decode_features(memory.encode_features(features))
+        before = torch.where(goes_on.unsqueeze(1), states, first)
+        states.copy_(memory.decode_states(memory.follow(seen, before)))
+        return MemoryStep(features, states, memory.answer(states))
+
+    return step
+
+
+def open_recurrent(transition: NetworkTransition, episodes: Episodes) -> Callable[[], MemoryStep]:
+    """Return what steps through episodes with a network that remembers, on their device."""
+    look, parts = _open_layers(transition, episodes)
+    states = parts[_RECURRENT].new_zeros(1, len(episodes), transition.config.memory)
+
+    @torch.no_grad()
+    def step() -> MemoryStep:
+        features, goes_on = look()
+        states.copy_(remember(parts, features.unsqueeze(0), states, goes_on[None, None])[0])
+        return MemoryStep(features, states[0], linear(parts, "actor", states)[0])
+
+    return step
+
+
+def _open_layers(
+    transition: NetworkTransition | QuantisedNetwork, episodes: Episodes
+) -> tuple[Callable[[], tuple[Tensor, Tensor]], dict[str, Tensor]]:
+    """Open the layers before a memory.
+
+    Returns:
+        What looks at the episodes: features, `[B, D]`, and whether these go on, `[B]` bool; and the
+        network's weights by name, `[1, outputs, ...]`.
+    """
+    device = episodes.worlds.device
+    shape = Shape(transition.config, *transition.size, transition.modes)
+    network = Ensemble(shape, [transition.modes], device)
+    parts = shape.split(torch.from_numpy(shape.pack(transition.arrays))[None].to(device))
+    views = Views([episodes], transition.config.inputs, members=1)
+
+    def look() -> tuple[Tensor, Tensor]:
+        modes = views.mode()
+        features = network.think(parts, network.look(parts, views.look()), modes)
+        return features[0], modes[0] >= 0
+
+    return look, dict(parts)

@@ -19,6 +19,7 @@ _METHODS = {
     "pomp": "POMP",
     "drl": "DRL",
     "psmp": "PSMP",
+    "mmn": "MMN",
     "random": "Random Transition",
 } | dict.fromkeys((TEXT, "text-modes", "given", "pomp-program-space", "annealing-modes"), "POMP")
 """Methods, and what the paper calls them; machines found otherwise stand beside its own, POMP."""

@@ -31,12 +31,14 @@ from pomp.runs.asked import (
     task_modules,
     with_sources,
 )
+from pomp.runs.evaluations import Evaluations
 from pomp.runs.evolutions import EvolveRun
 from pomp.runs.extending import Growth
 from pomp.runs.folder import RunFolder, as_folder, name_of
 from pomp.runs.own_transitions import OWN_CHECKPOINT, OwnTransitionsRun
 from pomp.runs.plan import TrainPlan, dropped_modes, make_plan, modes_of, sort_changes
 from pomp.runs.plan_again import plan_again
+from pomp.runs.quantised import quantise_learned
 from pomp.runs.results import (
     EVALUATION_FILE,
     SUMMARY_FILE,
@@ -49,7 +51,7 @@ from pomp.runs.results import (
 from pomp.runs.search_plan import module_of
 from pomp.runs.searches import SearchRun
 from pomp.runs.transitions import TransitionsRun, remove_checkpoints
-from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, Work, drive
+from pomp.runs.work import OnEvent, Stages, Watch, Work, drive
 from pomp.tasks.task import Setting
 from pomp.version import __version__
 
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from pomp.learning.training import Member
 
 SEARCH_STAGE, MACHINES_STAGE = "stage 2/4 search", "stage 2/4 machines"
-TRANSITIONS_STAGE, EVALUATION_STAGE = "stage 3/4 transitions", "stage 4/4 evaluation"
+TRANSITIONS_STAGE = "stage 3/4 transitions"
 
 
 def train(
@@ -290,12 +292,13 @@ class TrainRun:
             found = [self._learned_by_own(setting, seed)]
         has_no_score = evolved is not None or bool(self._own)  # of a training's validations
         if evolved is not None:
-            about = {"pomp": __version__, "preset": self.plan.preset, "seed": seed}
-            provenance = {**about, "modes": len(evolved.modes), "search": "text"}
+            known = {"pomp": __version__, "preset": self.plan.preset, "seed": seed}
+            provenance = {**known, "modes": len(evolved.modes), "search": "text"}
             found = [replace(evolved, provenance=provenance), *found]
         scores = [validate(machine) if has_no_score else None for machine in found]
         best = max(range(len(found)), key=lambda one: (scores[one] or 0.0, -one))
-        machine = found[best]
+        how, folder = self.plan.learning.quantising, self._folder_of(setting, seed)
+        machine, about = quantise_learned(found[best], how, seed, folder)
         if has_no_score:
             machine.provenance = {**machine.provenance, "validation": scores[best]}
         kind = {"transitions": machine.transition.kind, "sensors": machine.sensors}
@@ -307,8 +310,8 @@ class TrainRun:
             seed,
             machine,
             evaluate(machine),
-            {"validation": machine.provenance["validation"], **kind, "dropped": dropped},
-            self._folder_of(setting, seed),
+            {"validation": machine.provenance["validation"], **kind, "dropped": dropped, **about},
+            folder,
         )
 
     def _learned(self, setting: Setting, seed: int) -> ProgramMachine:
@@ -353,47 +356,3 @@ class TrainRun:
                 "learning": self.plan.own.method.name,
             },
         )
-
-
-class Evaluations:
-    """Stage 4 as one work: a piece for each task and seed."""
-
-    stage, save_seconds = EVALUATION_STAGE, float("inf")
-
-    def __init__(self, run: TrainRun) -> None:
-        self._run = run
-
-    def _left(self) -> list[tuple[Setting, int]]:
-        pairs, learned = self._run.plan.pairs, self._run.learned
-        return [pair for pair in pairs if (pair[0].task.name, pair[1]) not in learned]
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether every machine is evaluated."""
-        return not self._left()
-
-    def open(self) -> None:
-        """Do nothing: what is evaluated is written."""
-
-    def advance(self, is_stopped: IsStopped) -> None:
-        """Evaluate one machine."""
-        self._run.finish_one(*self._left()[0])
-
-    def save(self) -> None:
-        """Do nothing: what is evaluated is written."""
-
-    def close(self) -> None:
-        """Do nothing: nothing goes on beside this."""
-
-    def finish(self) -> None:
-        """Do nothing: what is evaluated is written."""
-
-    def progress(self) -> Progress:
-        """Say how many machines are evaluated."""
-        left, total = self._left(), len(self._run.plan.pairs)
-        done = total - len(left)
-        return Progress(done, total, done / total, lambda: _names(left[:1]))
-
-
-def _names(pairs: list[tuple[Setting, int]]) -> str:
-    return ", ".join(f"{setting.task.name}, seed {seed}" for setting, seed in pairs)
