@@ -103,7 +103,7 @@ def test_a_table_says_what_it_lacks():
     assert table.absent_tasks == ("UpNDown", "InfDoorKey", "InfHarvester")
     assert "PSMP" in table.absent_methods
     assert "POMP" not in table.absent_methods
-    assert table.paper_only == ("MMN",)
+    assert table.paper_only == ()
     assert table.seeds == (0, 1, 2, 3, 4)
 
 

@@ -10,6 +10,7 @@ from pomp.learning.ppo import Learner, RolloutBatch
 from pomp.learning.training import Training
 from pomp.machine.config import NetworkConfig
 from pomp.machine.evaluation import evaluate
+from pomp.machine.memory import run_gru
 from pomp.machine.network import Ensemble, Shape, draw_weights
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import parse_machine
@@ -20,10 +21,17 @@ from pomp.tasks.catalog import find_task
 pytestmark = pytest.mark.cuda
 
 SMALL = {"ppo.total": 4096, "validation.every": 2, "validation.episodes": 8}
+KINDS = pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, id="feed-forward"),
+        pytest.param({"network.memory": 8, "ppo.minibatch": 64}, id="recurrent"),
+    ],
+)
 
 
-def train(device, tasks=("UpNDown", "Farmer"), updates=4):
-    config = configure_learning("paper", SMALL)
+def train(device, changes, tasks=("UpNDown", "Farmer"), updates=4):
+    config = configure_learning("paper", {**SMALL, **changes})
     settings = [find_task(name).configure() for name in tasks]
     members = [
         Member(one, published_modes(one.task.name), seed, 1e-3)
@@ -36,15 +44,17 @@ def train(device, tasks=("UpNDown", "Farmer"), updates=4):
     return training
 
 
-def test_training_on_a_gpu_gives_the_same_bytes_twice():
-    first, second = (train("cuda").to_arrays()[0] for _ in range(2))
+@KINDS
+def test_training_on_a_gpu_gives_the_same_bytes_twice(changes):
+    first, second = (train("cuda", changes).to_arrays()[0] for _ in range(2))
     for name, array in first.items():
         assert array.tobytes() == second[name].tobytes(), name
 
 
-def test_a_checkpoint_goes_on_to_the_same_bytes():
-    whole, cut = train("cuda"), train("cuda", updates=2)
-    again = train("cuda", updates=0)
+@KINDS
+def test_a_checkpoint_goes_on_to_the_same_bytes(changes):
+    whole, cut = train("cuda", changes), train("cuda", changes, updates=2)
+    again = train("cuda", changes, updates=0)
     again.restore(*cut.to_arrays())
     for _ in range(2):
         again.step()
@@ -52,12 +62,29 @@ def test_a_checkpoint_goes_on_to_the_same_bytes():
         assert array.tobytes() == again.to_arrays()[0][name].tobytes(), name
 
 
-def test_the_first_rollout_is_the_cpus():
+@KINDS
+def test_the_first_rollout_is_the_cpus(changes):
     """Later ones may differ: networks round otherwise on another device."""
-    steps = [train(device, updates=0).rollouts.collect()[0] for device in ("cpu", "cuda")]
+    trainings = [train(device, changes, updates=0) for device in ("cpu", "cuda")]
+    steps = [one.rollouts.collect()[0] for one in trainings]
     chosen = [part.choices.cpu().numpy() for part in steps]
     assert (chosen[0] == chosen[1]).mean() > 0.99
     assert np.allclose(steps[0].values.cpu(), steps[1].values.cpu(), atol=1e-3)
+
+
+def test_memories_and_their_gradients_are_the_cpus():
+    torch.manual_seed(0)
+    given = [torch.randn(5, 2, 3, 24), torch.randn(2, 3, 8), torch.randn(2, 24, 8) / 3]
+    given += [torch.randn(2, 24)]
+    goes_on, weights = torch.rand(5, 2, 3) > 0.3, torch.randn(5, 2, 3, 8)
+    found = []
+    for device in ("cpu", "cuda"):
+        inputs = [part.to(device).requires_grad_() for part in given]
+        states = run_gru(*inputs, goes_on.to(device))
+        gradients = torch.autograd.grad((states * weights.to(device)).sum(), inputs)
+        found.append([part.detach().cpu() for part in (states, *gradients)])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-2, atol=1e-3)
 
 
 UPDATES = {
@@ -95,7 +122,7 @@ def test_an_update_is_the_cpus(name):
         ensemble = Ensemble(shape, [4, 3], device)
         rates = torch.tensor([1e-3, 1e-4]).to(device)
         learner = Learner(config, ensemble, first.to(device), rates)
-        parts = RolloutBatch(*(part.to(device) for part in vars(steps).values()))
+        parts = RolloutBatch(*(part.to(device) for part in steps.parts))
         with torch.no_grad():
             logits, values = ensemble(first.to(device), parts.observations, parts.modes)
         said.append(torch.cat([logits[..., :4], values.unsqueeze(-1)], dim=-1).cpu())

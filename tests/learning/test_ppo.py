@@ -169,7 +169,7 @@ def test_gradients_are_those_torch_finds(clip, clip_value):
     logits.data[1, :, 2] = -1e9  # a mode that the second member does not have
     steps.choices[1][steps.choices[1] == 2] = 0
     values = (steps.values[:, 70:130] + 0.1 * tensor(draw.normal(size=(2, 60)))).requires_grad_()
-    part = RolloutBatch(*(column[:, 70:130] for column in vars(steps).values()))
+    part = RolloutBatch(*(column[:, 70:130] for column in steps.parts))
     policy, value, entropy = losses_in_torch(logits, values, part, config)
     loss = policy + config.value_weight * value - config.entropy * entropy
     expected = torch.autograd.grad(loss.sum(), (logits, values))
@@ -254,7 +254,7 @@ def learn_plainly(module, forward, rollouts, orders, config, rate):
         optimiser.param_groups[0]["lr"] = rate * fall
         told.append([])
         for rows in (part for epoch in order for part in epoch.split(config.minibatch)):
-            part = RolloutBatch(*(column[:, rows] for column in vars(steps).values()))
+            part = RolloutBatch(*(column[:, rows] for column in steps.parts))
             logits, values = forward(module, part)
             losses = losses_in_torch(logits[None], values[None], part, config)[:, 0]
             loss = losses[0] + config.value_weight * losses[1] - config.entropy * losses[2]
@@ -278,7 +278,7 @@ def rollouts_for(draw, members, config, updates):
 
 
 def member_of(steps, member):
-    return RolloutBatch(*(column[member : member + 1] for column in vars(steps).values()))
+    return RolloutBatch(*(column[member : member + 1] for column in steps.parts))
 
 
 def first_rows(draw, members):

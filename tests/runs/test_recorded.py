@@ -1,7 +1,7 @@
 """Small runs recorded at version 0.1.0 (commit 154c4c4) still give the same results.
 
-`search-bound` was recorded when it was added, with the paper's procedure as it is written; so was
-`hprl`.
+`search-bound`, `hprl` and `train-mmn` were recorded when they were added; the first with the
+paper's procedure as it is written.
 
 `tests/data/recorded_runs.json` holds them. A change that moves one of them moves published numbers:
 record it anew only together with a **Results** entry in the changelog. What torch computes is
@@ -18,9 +18,12 @@ from pomp.embedding import DatasetConfig, ModelConfig, TrainingConfig, make_data
 from pomp.embedding.config import ReinforceConfig
 from pomp.hprl.config import configure_hprl
 from pomp.hprl.training import MetaTraining, meta_member
+from pomp.learning import Member, Training, configure_learning
+from pomp.learning.baselines import ACTIONS, BASELINES
 from pomp.machine import print_machine
 from pomp.runs import EmbeddingRun
 from pomp.runs.embeddings import read_epochs
+from pomp.tasks import find_task
 from spaces import NONE, Signs
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "recorded_runs.json").read_text())
@@ -115,6 +118,19 @@ def test_a_meta_policy_learns_what_it_learned():
     for recorded in RECORDED["hprl"]:
         [found] = training.step()
         assert found.keys() == recorded.keys()
+        for name, value in recorded.items():
+            expected = value if value is None else pytest.approx(value, rel=1e-4, abs=1e-6)
+            assert found[name] == expected, name
+
+
+def test_a_network_that_remembers_learns_what_it_learned():
+    changes = {**BASELINES["mmn"].changes, "ppo.total": 256, "ppo.actors": 4, "ppo.steps": 16}
+    changes |= {"ppo.minibatch": 32, "validation.every": 2, "validation.episodes": 4}
+    config = configure_learning("paper", {**changes, "episode.most_steps": 40})
+    training = Training([Member(find_task("Maze").configure(), ACTIONS, 0, 1e-3)], config, "cpu")
+    for recorded in RECORDED["train-mmn"]:
+        training.step()
+        [found] = training.step()
         for name, value in recorded.items():
             expected = value if value is None else pytest.approx(value, rel=1e-4, abs=1e-6)
             assert found[name] == expected, name

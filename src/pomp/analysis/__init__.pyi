@@ -4,11 +4,18 @@ from pomp.analysis.extracted import (
     save_extraction as save_extraction,
 )
 from pomp.analysis.extraction import ExtractionConfig as ExtractionConfig, extract as extract
+from pomp.analysis.moore import (
+    MooreMachine as MooreMachine,
+    minimise_moore as minimise_moore,
+    print_moore as print_moore,
+    tabulate as tabulate,
+)
 from pomp.analysis.pictures import (
     describe_machine as describe_machine,
     frames_of as frames_of,
 )
 from pomp.analysis.planning import estimate as estimate
+from pomp.analysis.remembering import Quantised as Quantised, quantise as quantise
 from pomp.analysis.selection import choose_modes as choose_modes
 from pomp.analysis.simplification import simplify as simplify
 from pomp.machine.drawing import draw_machine as draw_machine

@@ -21,22 +21,21 @@ from pomp.analysis.extracted import Extraction, SizeTried, TableTrial, minimise
 from pomp.core.configs import check_choices, check_ranges
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
-from pomp.core.streams import Purpose, draw_units, open_streams
+from pomp.core.streams import Purpose, open_streams
 from pomp.engine.starts import draw_starts, reset
 from pomp.machine.code_table import CodeTable, layers_of
 from pomp.machine.config import BottleneckConfig
 from pomp.machine.evaluation import Evaluation, evaluate, list_all, play, play_exactly
 from pomp.machine.policy import ProgramMachine
+from pomp.machine.teaching import MixedChoices
 from pomp.machine.transitions import NetworkTransition
 
 Choices = Literal["auto", "greedy", "sampled"]
 
 SIZES = (2, 3, 4, 6, 8, 12)
 MOST_UNITS = 64
-_RANDOM = 0.3  # of the choices in the random part of an episode
 _UNMET = 1e-6  # of a visit is what the network would choose where it never was
 _LONGER = 4  # times as many programs as the network's longest episode may a trial have
-_STARTS, _DRAWS, _MIXING = 0, 1, 2  # streams of the episodes that teach
 
 Tell = Callable[[str, int], None]
 """Called with what comes next, and how many sizes were finished since the last call."""
@@ -87,10 +86,11 @@ def extract(
         tell: hears what comes next.
 
     Raises:
-        ConfigError: the machine has no network.
+        ConfigError: the machine has no network, or one that remembers.
         MissingExtraError: torch is not installed.
     """
     config = config or ExtractionConfig()
+    machine.check_memoryless("extracting a table of modes and observations")
     if not isinstance(machine.transition, NetworkTransition):
         raise ConfigError(
             "a state machine is extracted from a network, and this machine has none: "
@@ -173,29 +173,18 @@ class _Study:
         self._met = self._watch(int(found.programs.mean()) + 1)
 
     def _watch(self, length: int) -> _Met:
-        """Play episodes that teach, of about so many programs.
-
-        Three of four are sampled, the fourth is greedy, which ends with the others at the latest;
-        in every second one, some choices up to a random step are random modes.
-        """
+        """Play episodes that teach, of about so many programs."""
         count, modes = self._config.episodes, len(self._machine.modes)
         worlds = draw_starts(self._setting, count, self._seed, Purpose.EXTRACTION)
         running = self._machine.episodes(self._setting, worlds)
-        draws = open_streams(Purpose.EXTRACTION, self._seed, _DRAWS, worlds=count)
-        mixing = open_streams(Purpose.EXTRACTION, self._seed, _MIXING, worlds=count)
-        until = draw_units(mixing, 1)[0] * length * (np.arange(count) % 2)
-        is_greedy = np.arange(count) % 4 == 3
+        mixed = MixedChoices(count, modes, length, self._seed)
         choose, look = self._transition.chooser(running), self._network.watch(running)
-        features, last, step = list[NDArray[np.float32]](), list[NDArray[np.int64]](), 0
-        while not (running.ending[~is_greedy] != 0).all():
+        features, last = list[NDArray[np.float32]](), list[NDArray[np.int64]]()
+        while not mixed.is_over(running.ending):
             goes_on = running.ending == 0
             features.append(look()[goes_on])
             last.append(running.mode[goes_on])
-            mixed, which = draw_units(mixing, 2)
-            choices = np.where(is_greedy, choose(None), choose(draw_units(draws, 1)[0]))
-            is_mixed = (mixed < _RANDOM) & (step < until)
-            running.step(np.where(is_mixed, (which * modes).astype(np.int64), choices))
-            step += 1
+            running.step(mixed.mix(choose(None), choose(mixed.draw())))
         met, before = np.concatenate(features), np.concatenate(last)
         probs = self._network.probabilities(met)[np.arange(len(met)), before + 1]
         return _Met(met, before, probs)

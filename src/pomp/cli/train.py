@@ -40,8 +40,8 @@ class Train:
     text-modes (the same, then a network learns on their modes and the better machine is kept; this
     can take hours), or, for modes on which a network learns, pomp (what the presets paper and code
     do), pomp-program-space, annealing-modes, cem-xm, cem-diversity-topk or cem-diversity-xm. Or a
-    baseline without a search: psmp, drl, perception-ppo, or hprl, whose policy writes programs
-    itself. Or a method of your own, module:NAME."""
+    baseline without a search: psmp, drl, mmn, perception-ppo, or hprl, whose policy writes
+    programs itself. Or a method of your own, module:NAME."""
     modes: str | None = None
     """Modes found before: the folder of a search or of pomp evolve (whose machines compete with
     the networks on their modes), a modes.json, the results of many searches as

@@ -11,6 +11,10 @@ MOST = 1_000_000_000
 """The largest count that a setting may have."""
 MOST_SEED = (1 << 63) - 1
 
+ADDED: Mapping[str, bool] = {"added": True}
+"""Metadata of a field that earlier versions did not have: JSON leaves it out at its default. So
+what they wrote is read, and what is written has the same fingerprint."""
+
 Config = TypeVar("Config")
 
 
@@ -70,8 +74,21 @@ def check_settings(kind: object) -> None:
 
 
 def to_json(config: Any) -> dict[str, Any]:
-    """Return a config as plain values, for JSON."""
-    return asdict(config)
+    """Return a config as plain values, for JSON; added fields only where they were changed."""
+    values = asdict(config)
+    for entry in fields(config):
+        value = getattr(config, entry.name)
+        if entry.metadata == ADDED and value == _default_of(entry):
+            del values[entry.name]
+        elif dataclasses.is_dataclass(value):
+            values[entry.name] = to_json(value)
+    return values
+
+
+def _default_of(entry: "dataclasses.Field[Any]") -> Any:
+    """Return what a field is if nobody says otherwise."""
+    make = entry.default_factory
+    return entry.default if make is dataclasses.MISSING else make()
 
 
 def from_json(kind: type[Config], values: Any) -> Config:
@@ -80,9 +97,12 @@ def from_json(kind: type[Config], values: Any) -> Config:
     Raises:
         ConfigError: a field is missing, unknown or has a value it cannot have.
     """
-    known = [entry.name for entry in fields(kind)]  # type: ignore[arg-type]  # a dataclass
-    if not isinstance(values, dict) or set(values) != set(known):
-        got = ", ".join(sorted(set(values) ^ set(known))) if isinstance(values, dict) else "nothing"
+    entries = fields(kind)  # type: ignore[arg-type]  # a dataclass
+    known = {entry.name for entry in entries}
+    added = {entry.name for entry in entries if entry.metadata == ADDED}
+    if not isinstance(values, dict) or set(values) | added != known:
+        is_named = isinstance(values, dict)
+        got = ", ".join(sorted((set(values) | added) ^ known)) if is_named else "nothing"
         raise ConfigError(f"{kind.__name__} needs its fields and no others; differing: {got}")
     kinds = get_type_hints(kind)
     parts = {

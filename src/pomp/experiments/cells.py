@@ -94,6 +94,11 @@ class Cell:
         return self.row.kind in ("modes", "actions", "latents")
 
     @property
+    def is_quantised(self) -> bool:
+        """Whether its policy is a network that remembers, quantised."""
+        return self.stage == "policy" and self.has_network and self.learning.network.memory > 0
+
+    @property
     def is_choice(self) -> bool:
         """Whether it is a choice of modes from the runs of another cell."""
         return self.stage == "search" and self.row.modes_of != ""
@@ -190,6 +195,8 @@ class Cell:
             found["learning"] = to_json(self.training)
         elif kind == "rules":
             found |= {"evolve": to_json(self.evolution), "rounds": EVOLVE_ROUNDS}
+        elif self.is_quantised:
+            found["quantising"] = to_json(self.learning.quantising)
         if self.needs:
             found["needs"] = [one.settings() for one in self.needs]
         return {"task": describe_task(self.setting), **found}

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
+from pomp.analysis.remembering import quantise
 from pomp.analysis.selection import choose_modes
 from pomp.core.configs import to_json
 from pomp.core.errors import PompError
@@ -28,6 +29,7 @@ from pomp.runs.evolutions import EvolveRun
 from pomp.runs.evolve_plan import EvolvePlan
 from pomp.runs.folder import RunFolder, name_of
 from pomp.runs.kept import TRAJECTORY_FILE, read_metrics
+from pomp.runs.quantised import tell_quantised
 from pomp.runs.searches import SearchRun, read_modes, read_records
 from pomp.runs.survey import read_best
 from pomp.runs.transitions import TransitionsRun
@@ -418,7 +420,12 @@ class _RunningPiece:
         names = ("curve", "validation", "ended", "asked_steps")
         known = needed.result.values
         taken_over = {name: known[name] for name in names if name in known}
-        return self._result(cell, machine, known["cost"], **taken_over)
+        if not cell.is_quantised or not isinstance(machine, ProgramMachine):
+            return self._result(cell, machine, known["cost"], **taken_over)
+        found = quantise(machine, cell.learning.quantising, seed=cell.seed)
+        about = {**taken_over, **tell_quantised(machine, found, cell.scale)}
+        result, _ = self._result(cell, found.machine, known["cost"], **about)
+        return result, _files_of(found.machine) if cell.scale == 1 else {}
 
     def _choose(self, cell: Cell, searched: CellResult) -> CellResult:
         """Choose modes from the runs of a search by what the best transitions could earn."""

@@ -22,8 +22,9 @@ class TableRow:
         label: what the row is called in tables.
         kind: program: a search finds one, which is executed once. modes: a search finds several
             programs, between which a network learns to choose. actions: the same without a search,
-            with single actions. latents: a network learns to write programs itself. random: modes
-            of `modes_of`, chosen at random. rules: whole machines with rules are searched.
+            with single actions; a network that remembers is quantised afterwards. latents: a
+            network learns to write programs itself. random: modes of `modes_of`, chosen at random.
+            rules: whole machines with rules are searched.
         paper: what the paper's tables call it, the first of these that a table has; none: the
             paper has no such row.
         revision: rises when the method returns something else than before with the same seed.
@@ -66,6 +67,7 @@ _ROWS = (
     TableRow(name="hprl", label="HPRL", kind="latents", paper=("HPRL (5)", "HPRL")),
     TableRow(name="drl", label="DRL", kind="actions", paper=("DRL",)),
     TableRow(name="psmp", label="PSMP", kind="actions", paper=("PSMP",)),
+    TableRow(name="mmn", label="MMN", kind="actions", paper=("MMN",)),
     TableRow(
         name="random",
         label="Random Transition",

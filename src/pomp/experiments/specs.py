@@ -48,7 +48,7 @@ _EXPERIMENTS = (
         title="Table 2: Karel-Long",
         methods=(
             *("cem-xm", "cem-diversity-topk", "cem-diversity-xm", "drl", "random", "psmp"),
-            *("leaps", "hprl", "pomp", *_BESIDE),
+            *("mmn", "leaps", "hprl", "pomp", *_BESIDE),
         ),
         tasks=_LONG,
     ),

@@ -60,7 +60,12 @@ class LatentBatch:
     def select(self, rows: Tensor) -> "LatentBatch":
         """Return some actors of every member, in the order of `rows`, `[E, M]` int64."""
         members = torch.arange(len(rows), device=rows.device).unsqueeze(1)
-        return LatentBatch(*(part[members, rows] for part in vars(self).values()))
+        return LatentBatch(*(part[members, rows] for part in self.parts))
+
+    @property
+    def parts(self) -> list[Tensor]:
+        """Its fields, `[E, A, ...]` each."""
+        return list(vars(self).values())
 
 
 class MetaLearner(Learner):
@@ -271,5 +276,5 @@ class LatentValidation(ValidationEpisodes):
         """Play episodes that have just begun, with the streams `choices` `[E * A]` uint64."""
         views, actor = self.views, self._actor
         shape = (views.members, views.actors, actor.latent)
-        for noise in draw_noise(choices, self._programs, shape, self._parameters.device):
+        for noise in draw_noise(choices, self._programs, shape, self._device):
             views.play(actor.draw(views.look(), actor.goes_on(), noise)[0])

@@ -90,6 +90,10 @@ class MetaTraining(Training):
         return {"executions": executions, "actions_taken": taken}
 
     @property
+    def _memory(self) -> int:
+        return 0  # rollouts and networks of their own remember
+
+    @property
     def _rows(self) -> int:
         actors: int = self.config.ppo.actors
         return actors

@@ -58,5 +58,12 @@ PERCEPTIONS = Baseline(
     {"episode.most_steps": HORIZON, "network.inputs": "perceptions+mode", "ppo.steps": 128},
 )
 
-BASELINES = {one.name: one for one in (PSMP, DRL, PERCEPTIONS)}
+MMN = Baseline(
+    "mmn",
+    "a recurrent network that chooses actions, quantised; a Moore machine is extracted from it",
+    # Paper: mini-batches of 32 steps. Those of a recurrent network are whole sequences, of 128.
+    {**DRL.changes, "network.memory": 32, "ppo.minibatch": 128},
+)
+
+BASELINES = {one.name: one for one in (PSMP, DRL, PERCEPTIONS, MMN)}
 """The baselines by name."""

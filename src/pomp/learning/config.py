@@ -6,9 +6,9 @@ Defaults are the paper's; where paper and published code disagree, the field say
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from pomp.core.configs import MOST, changed, check_flags, check_ranges
+from pomp.core.configs import ADDED, MOST, changed, check_flags, check_ranges
 from pomp.core.errors import ConfigError, UnknownNameError
-from pomp.machine.config import EpisodeConfig, NetworkConfig
+from pomp.machine.config import EpisodeConfig, NetworkConfig, QuantisingConfig
 
 Preset = Literal["paper", "code", "best"]
 
@@ -24,7 +24,8 @@ class PpoConfig:
     steps: int = 32
     """Macro steps of each actor in a rollout."""
     minibatch: int = 32
-    """Macro steps in a gradient step. Published code: 8."""
+    """Macro steps in a gradient step. Published code: 8. For a network that remembers, a multiple
+    of `steps`: whole sequences."""
     epochs: int = 4
     """Passes over a rollout."""
     clip_ratio: float = 0.05
@@ -106,8 +107,16 @@ class LearningConfig:
     """Train another machine that has only the mode that earned most in the search; the better
     machine by validation is kept."""
 
+    quantising: QuantisingConfig = field(default_factory=QuantisingConfig, metadata=ADDED)
+
     def __post_init__(self) -> None:
         check_flags(self, "alone")
+        ppo = self.ppo
+        if self.network.memory and ppo.minibatch % ppo.steps:
+            raise ConfigError(
+                f"a network that remembers learns from whole sequences of {ppo.steps} steps; "
+                f"ppo.minibatch must be a multiple of ppo.steps, got {ppo.minibatch}"
+            )
 
 
 _PRESETS: dict[str, dict[str, Any]] = {

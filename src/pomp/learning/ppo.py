@@ -5,9 +5,8 @@ are E members, T macro steps of each of A actors, N = T * A macro steps of a rol
 a mini-batch, S parameters of a member, and K + 1 choices (the modes, and the end).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -21,14 +20,38 @@ from pomp.machine.network import Ensemble
 if TYPE_CHECKING:
     from pomp.learning.fused import FusedStep
 
-Network = Callable[..., tuple[Tensor, ...]]
-"""Parameters `[E, S]`, observations `[E, B, ...]` and modes `[E, B]` to logits `[E, B, K + 1]` and
-values `[E, B]`."""
-
 STATISTICS = ("policy_loss", "value_loss", "entropy", "gradient_norm")
 """What is reported about an update, as means over its gradient steps."""
 
 _ADVANTAGE_EPS = 1e-5  # added to the standard deviation of the advantages
+
+
+class Network(Protocol):
+    """Networks of E members, as `pomp.machine.network.Ensemble`; only some remember."""
+
+    def __call__(
+        self, parameters: Tensor, observations: Tensor, modes: Tensor, /
+    ) -> tuple[Tensor, Tensor]:
+        """Compute logits `[E, B, K + 1]` and values `[E, B]`.
+
+        Args:
+            parameters: `[E, S]`.
+            observations: `[E, B, ...]`.
+            modes: `[E, B]` int64.
+        """
+
+    def recall(
+        self, parameters: Tensor, observations: Tensor, modes: Tensor, states: Tensor, steps: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute logits, values and the next states in sequences of macro steps.
+
+        Args:
+            parameters: `[E, S]`.
+            observations: `[E, T * B, ...]`, a step of all sequences, then the next.
+            modes: `[E, T * B]` int64.
+            states: `[E, B, U]`, what is remembered before the first step.
+            steps: T.
+        """
 
 
 @dataclass(frozen=True)
@@ -43,6 +66,8 @@ class RolloutBatch:
         values: `[E, N]` float32, the network's values then.
         advantages: `[E, N]` float32, normalised.
         returns: `[E, N]` float32, the targets of the values.
+        states: `[E, N, U]` float32, what the network remembered before each step then; None: it
+            does not remember.
     """
 
     observations: Tensor
@@ -52,16 +77,38 @@ class RolloutBatch:
     values: Tensor
     advantages: Tensor
     returns: Tensor
+    states: Tensor | None = None
+
+    @property
+    def parts(self) -> list[Tensor]:
+        """Its fields, `[E, N, ...]` each, without states that nobody has."""
+        return [part for part in vars(self).values() if part is not None]
 
     def select(self, rows: Tensor) -> "RolloutBatch":
         """Return some steps of every member, in the order of `rows`, `[E, M]` int64."""
         members = torch.arange(len(rows), device=rows.device).unsqueeze(1)
-        return RolloutBatch(*(part[members, rows] for part in vars(self).values()))
+        return RolloutBatch(*(part[members, rows] for part in self.parts))
 
     @property
     def collected(self) -> Collected:
         """What was done and expected when it was collected, `[E, N]` each."""
         return Collected(self.choices, self.log_probs, self.values, self.advantages, self.returns)
+
+
+def order_sequences(actors: Tensor, steps: int, together: int) -> Tensor:
+    """Return the order of a rollout's steps in which mini-batches are whole sequences of actors.
+
+    Args:
+        actors: `[..., A]` int64, the order of the actors.
+        steps: T, of each actor.
+        together: the actors of a mini-batch.
+
+    Returns:
+        `[..., T * A]` int64: within a mini-batch a step of all its actors, then the next.
+    """
+    groups = actors.reshape(*actors.shape[:-1], -1, 1, together)
+    first = torch.arange(steps, device=actors.device).unsqueeze(1) * actors.shape[-1]
+    return (groups + first).flatten(-3)
 
 
 def estimate_advantages(
@@ -156,7 +203,7 @@ class Learner:
     def __init__(
         self,
         config: PpoConfig,
-        network: Network,
+        network: Any,
         parameters: Tensor,
         learning_rates: Tensor,
     ) -> None:
@@ -164,7 +211,7 @@ class Learner:
 
         Args:
             config: settings of PPO.
-            network: computes logits and values.
+            network: a `Network`, or that of another kind of learner.
             parameters: `[E, S]` float, the first; copied.
             learning_rates: `[E]` float, of each member.
         """
@@ -206,7 +253,7 @@ class Learner:
             `[E, 4]`, the means of `STATISTICS` over the gradient steps; overwritten by the next.
         """
         corrections = self._correct_steps(update).to(self.parameters)
-        return self._run(orders, corrections, *vars(batch).values())
+        return self._run(orders, corrections, *batch.parts)
 
     def _correct_steps(self, update: int) -> Tensor:
         """Count the gradient steps of an update; return their corrections, `[steps, 2]` float64."""
@@ -273,11 +320,20 @@ class Learner:
             The network's outputs, `[E, M, ...]` each, the gradients of the loss by them, of the
             same shapes, and the terms of the loss, `[3, E, M]`.
         """
-        logits, values = self.network(
-            self.parameters, batch.observations[:, part], batch.modes[:, part]
-        )
+        logits, values = self._respond(batch, part)
         loss = ppo_loss(logits, values, batch, part.start, self.config)
         return (logits, values), (loss.grad_logits, loss.grad_values), loss.terms
+
+    def _respond(self, batch: RolloutBatch, part: slice) -> tuple[Tensor, Tensor]:
+        """Return logits, `[E, M, K + 1]`, and values, `[E, M]`, of a mini-batch of an epoch."""
+        seen = self.parameters, batch.observations[:, part], batch.modes[:, part]
+        network: Network = self.network
+        if batch.states is None:
+            return network(*seen)
+        steps = self.config.steps
+        first = batch.states[:, part][:, : self.config.minibatch // steps]
+        logits, values, _ = network.recall(*seen, first, steps)
+        return logits.contiguous(), values.contiguous()
 
     @torch.no_grad()
     def reset_member(self, member: int, parameters: Tensor) -> None:

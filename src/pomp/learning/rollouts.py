@@ -41,29 +41,68 @@ class EpisodeOutcomes(NamedTuple):
     ending: NDArray[np.uint8]
 
 
+class _Players:
+    """Networks that play episodes, and what they remember of them.
+
+    Attributes:
+        states: `[E, A, U]` float32, alone in a list; none if the networks do not remember.
+    """
+
+    def __init__(self, network: Network, parameters: Tensor, views: Views, memory: int) -> None:
+        """Begin with nothing to remember; `parameters`, `[E, S]`, are read at every step."""
+        self._network, self._parameters, self._views = network, parameters, views
+        shape = (views.members, views.actors, memory)
+        self.states = [torch.zeros(shape, device=parameters.device)] if memory else []
+
+    def answer(self, observations: Tensor, modes: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return logits, `[E, A, K + 1]`, values, `[E, A]`, and what is remembered then.
+
+        Args:
+            observations: `[E, A, ...]`, what is seen.
+            modes: `[E, A]` int64, the last modes; where these are -1, memories are new.
+        """
+        if not self.states:
+            return *self._network(self._parameters, observations, modes), None
+        return self._network.recall(self._parameters, observations, modes, self.states[0], 1)
+
+    def respond(self, observations: Tensor, modes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `answer` to `observations`, `[E, A, ...]`, and `modes`, `[E, A]`; remember it."""
+        logits, values, after = self.answer(observations, modes)
+        if after is not None:
+            self.states[0].copy_(after)
+        return logits, values
+
+    def changed(self) -> list[Tensor]:
+        """Return what steps write to: tensors `[...]` of the episodes, and the memories."""
+        return [*self._views.changed(), *self.states]
+
+
 class Rollouts:
     """Collects rollouts; episodes go on from one to the next, and begin anew where they end."""
 
     def __init__(
         self,
         config: PpoConfig,
-        network: Network,
+        network: Any,
         parameters: Tensor,
         views: Views,
         streams: NDArray[np.uint64],
+        memory: int = 0,
     ) -> None:
         """Prepare the first rollout.
 
         Args:
             config: settings of PPO.
-            network: computes logits and values.
+            network: a `Network`, or that of another kind of rollouts.
             parameters: `[E, S]` float32, read at every rollout.
             views: the episodes.
             streams: `[E * A]` uint64, from which choices are drawn.
+            memory: U, how many numbers the network remembers.
         """
-        self._config, self._network, self._parameters = config, network, parameters
+        self._config, self._parameters = config, parameters
         self._views, self._streams = views, streams
-        self._run = Replayed(self._run_steps, views.changed, parameters.device)
+        self._players = _Players(network, parameters, views, memory)
+        self._run = Replayed(self._run_steps, self._players.changed, parameters.device)
 
     def collect(self) -> tuple[RolloutBatch, EpisodeOutcomes]:
         """Play the macro steps of one rollout, which on a GPU overwrites the one before."""
@@ -82,31 +121,34 @@ class Rollouts:
             The fields of a `RolloutBatch`, `[E, T * A, ...]`, and those of `EpisodeOutcomes`,
             `[E, T, A]`.
         """
-        config, parameters, views = self._config, self._parameters, self._views
+        config, views, players = self._config, self._views, self._players
         rows: list[tuple[Tensor, ...]] = []
         for numbers in draws:
             observations, modes = views.look().clone(), views.mode().clone()
-            logits, values = self._network(parameters, observations, modes)
+            before = [states.clone() for states in players.states]
+            logits, values = players.respond(observations, modes)
             choices = choose(logits, numbers)
             log_probs = select_log_probs(torch.log_softmax(logits, dim=-1), choices)
             views.take(choices)
             outcome = (views.gather(name) for name in ("rewards", "ending", "returns"))
-            rows.append((observations, modes, choices, log_probs, values, *outcome))
-        *seen, values, rewards, ending, returns = (
-            torch.stack(column, dim=1) for column in zip(*rows, strict=True)
-        )
-        _, last_values = self._network(parameters, views.look(), views.mode())
+            rows.append((observations, modes, choices, log_probs, values, *outcome, *before))
+        whole = [torch.stack(column, dim=1) for column in zip(*rows, strict=True)]
+        seen, (values, rewards, ending, returns, *states) = whole[:4], whole[4:]
+        _, last_values, _ = players.answer(views.look(), views.mode())
         rewards = (rewards - config.step_cost).to(values.dtype)
         advantages = estimate_advantages(
             rewards, values, ending != 0, last_values, config.discount, config.gae_lambda
         )
-        whole = [*seen, values, advantages, advantages + values]
-        *parts, advantages, targets = (part.flatten(1, 2) for part in whole)
-        return [*parts, normalise_advantages(advantages), targets], returns, ending
+        whole = [values, advantages, advantages + values, *states]
+        values, advantages, *rest = (part.flatten(1, 2) for part in whole)
+        parts = [*(part.flatten(1, 2) for part in seen), values]
+        return [*parts, normalise_advantages(advantages), *rest], returns, ending
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a checkpoint keeps: streams and states of the worlds, `[E * A, ...]`."""
         arrays: dict[str, NDArray[Any]] = {"choices": self._streams}
+        if self._players.states:
+            arrays["states"] = np.array(self._players.states[0].cpu().numpy())
         for number, batch in enumerate(self._views.batches):
             state = zip(_WORLDS, batch.worlds.to("cpu").arrays, strict=True)
             arrays |= {f"worlds{number}.{name}": np.array(array) for name, array in state}
@@ -119,6 +161,8 @@ class Rollouts:
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint: `arrays`, `[E * A, ...]` each, that `to_arrays` gave."""
         self._streams = np.array(arrays["choices"])
+        for states in self._players.states:
+            states.copy_(torch.from_numpy(arrays["states"]))
         for number, batch in enumerate(self._views.batches):
             for name, array in zip(_WORLDS, batch.worlds.arrays, strict=True):
                 fill(array, arrays[f"worlds{number}.{name}"])
@@ -133,17 +177,18 @@ class ValidationEpisodes:
         views: the episodes; those of the last validation until the next.
     """
 
-    def __init__(self, network: Network, parameters: Tensor, views: Views) -> None:
+    def __init__(self, network: Any, parameters: Tensor, views: Views, memory: int = 0) -> None:
         """Prepare the first validation.
 
         Args:
-            network: computes logits and values.
+            network: a `Network`, or that of another kind of episodes.
             parameters: `[E, S]` float32, read at every validation.
             views: the episodes, which do not begin anew where they end.
+            memory: U, how many numbers the network remembers.
         """
-        self.views = views
-        self._network, self._parameters = network, parameters
-        self._run = Replayed(self._run_steps, views.changed, parameters.device)
+        self.views, self._device = views, parameters.device
+        self._players = _Players(network, parameters, views, memory)
+        self._run = Replayed(self._run_steps, self._players.changed, parameters.device)
 
     def play(self, starts: NDArray[np.uint64], choices: NDArray[np.uint64]) -> None:
         """Begin all episodes again and play them to their ends.
@@ -160,7 +205,7 @@ class ValidationEpisodes:
 
     def _play(self, choices: NDArray[np.uint64]) -> None:
         """Play episodes that have just begun, with the streams `choices` `[E * A]` uint64."""
-        device = self._parameters.device
+        device = self._device
         while not bool(self.views.gather("ending").all()):
             draws = torch.from_numpy(draw_units(choices, _AHEAD)).to(device)
             with exact(device):
@@ -170,5 +215,5 @@ class ValidationEpisodes:
     def _run_steps(self, draws: Tensor) -> None:
         """Take macro steps with random numbers from 0 to 1, `draws`: `[steps, E, A]` float64."""
         for numbers in draws:
-            logits, _ = self._network(self._parameters, self.views.look(), self.views.mode())
+            logits, _ = self._players.respond(self.views.look(), self.views.mode())
             self.views.take(choose(logits, numbers))

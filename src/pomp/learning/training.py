@@ -22,7 +22,7 @@ from pomp.engine.starts import reset
 from pomp.karel.world import WorldBatch
 from pomp.learning.config import LearningConfig
 from pomp.learning.members import CHOICES, ORDER, STARTS, WEIGHTS, Kept, Member
-from pomp.learning.ppo import STATISTICS, Learner
+from pomp.learning.ppo import STATISTICS, Learner, order_sequences
 from pomp.learning.rollouts import EpisodeOutcomes, Rollouts, ValidationEpisodes
 from pomp.machine.episodes import Episodes
 from pomp.machine.evaluation import outcomes
@@ -103,21 +103,28 @@ class Training:
 
     def _make_rollouts(self, views: Views, choices: NDArray[np.uint64]) -> Rollouts:
         """Return what plays, given its episodes and the streams of `choices`, `[E * A]` uint64."""
-        learner = self.learner
-        return Rollouts(self.config.ppo, learner.network, learner.parameters, views, choices)
+        learner, memory = self.learner, self._memory
+        parts = learner.network, learner.parameters, views, choices, memory
+        return Rollouts(self.config.ppo, *parts)
 
     def _make_validation(self, views: Views) -> ValidationEpisodes:
         """Return what plays episodes to validate, given these."""
-        return ValidationEpisodes(self.learner.network, self.learner.parameters, views)
+        learner = self.learner
+        return ValidationEpisodes(learner.network, learner.parameters, views, self._memory)
 
     def _spent(self, index: int) -> dict[str, int]:
         """Return what a member's rollouts have cost so far, beside their steps, by name."""
         return {}
 
     @property
+    def _memory(self) -> int:
+        """How many numbers the networks remember, by a GRU of their own; 0: nothing."""
+        return self.config.network.memory
+
+    @property
     def _rows(self) -> int:
-        """The rows of a rollout, of which mini-batches are made."""
-        return self.config.ppo.rollout
+        """The rows of a rollout, of which mini-batches are made: steps, or those of an actor."""
+        return self.config.ppo.actors if self._memory else self.config.ppo.rollout
 
     def _first_weights(self, member: Member) -> dict[str, NDArray[np.float32]]:
         """Draw a member's first weights, by name; `[outputs, ...]` each."""
@@ -162,10 +169,7 @@ class Training:
             TrainingError: a loss is not a number any more.
         """
         batch, episodes = self.rollouts.collect()
-        count = self._rows
-        keys = draw_units(self._orders, self.config.ppo.epochs * count).T
-        shape = (len(self.members), self.config.ppo.epochs, count)
-        orders = torch.from_numpy(keys.reshape(shape)).to(self.device).argsort(dim=2, stable=True)
+        orders = self._draw_orders()
         with exact(self._where):
             found = self.learner.learn(batch, orders.transpose(0, 1), self.update)
         statistics = found.cpu().numpy()
@@ -181,6 +185,19 @@ class Training:
             ):
                 self.finished_at[number] = self.update
         return records
+
+    def _draw_orders(self) -> torch.Tensor:
+        """Draw the orders in which epochs go through a rollout: `[E, epochs, rows]` int64.
+
+        Networks that remember take the steps of an actor one after the other.
+        """
+        ppo, count = self.config.ppo, self._rows
+        keys = draw_units(self._orders, ppo.epochs * count).T
+        shape = (len(self.members), ppo.epochs, count)
+        orders = torch.from_numpy(keys.reshape(shape)).to(self.device).argsort(dim=2, stable=True)
+        if not self._memory:
+            return orders
+        return order_sequences(orders, ppo.steps, ppo.minibatch // ppo.steps)
 
     def _check(self, statistics: NDArray[np.float32]) -> None:
         """Give up members whose losses are no numbers.

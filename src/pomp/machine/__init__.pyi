@@ -1,4 +1,8 @@
-from pomp.machine.config import EpisodeConfig as EpisodeConfig, NetworkConfig as NetworkConfig
+from pomp.machine.config import (
+    EpisodeConfig as EpisodeConfig,
+    NetworkConfig as NetworkConfig,
+    QuantisingConfig as QuantisingConfig,
+)
 from pomp.machine.episodes import Episodes as Episodes
 from pomp.machine.evaluation import (
     Evaluation as Evaluation,

@@ -1,14 +1,15 @@
 """Quantised bottlenecks: what a network makes of its observations, as codes of few units.
 
 A bottleneck turns a feature into a code of H numbers, each -1, 0 or 1, and a code back into a
-feature. It is learned from features that a network met. D is the size of a feature, N how many
-there are, K the number of modes.
+feature. It is learned from features that a network met, or from what a network remembered, whose
+numbers are from -1 to 1. D is the size of a feature, N how many there are, K the number of modes.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -24,7 +25,8 @@ from pomp.machine.network import PERCEPTIONS, Arrays, Ensemble, Shape
 from pomp.machine.transitions import NetworkTransition
 from pomp.machine.views import Views
 
-_WIDER = 8  # times as wide as the code are the layers around it
+_WIDER = (8,)  # times as wide as the code are the layers around it, from the outermost on
+_WIDER_OF_STATES = (8, 4)
 _CHUNK = 8192  # features that are looked at together
 _MOST_NORM = 5.0  # of a gradient
 _PATIENCE = 50  # epochs without improvement, after which learning stops
@@ -88,9 +90,11 @@ class Bottleneck:
 
     Attributes:
         arrays: its weights by name, `[outputs, inputs]`, and biases, `[outputs]`.
+        of_states: whether it is of what a network remembers.
     """
 
     arrays: Arrays
+    of_states: bool = False
 
     @property
     def encoder(self) -> Arrays:
@@ -109,28 +113,79 @@ class Bottleneck:
     @torch.no_grad()
     def decode(self, codes: NDArray[np.int8]) -> NDArray[np.float32]:
         """Return the features, `[N, D]` float32, of `codes`, `[N, H]` int8."""
-        return _decode(self._parts, torch.from_numpy(codes.astype(np.float32))).numpy()
+        floats = torch.from_numpy(codes.astype(np.float32))
+        return decode(self._parts, floats, of_states=self.of_states).numpy()
 
 
 def encode(parts: dict[str, Tensor], features: Tensor) -> Tensor:
     """Turn `features`, `[N, D]`, into codes, `[N, H]`, with the encoder among named `parts`."""
-    hidden = torch.tanh(_apply(parts, "encoder.0", features))
-    return _quantise(_apply(parts, "encoder.1", hidden))
+    *firsts, last = _layers_of(parts, "encoder")
+    for name in firsts:
+        features = torch.tanh(_apply(parts, name, features))
+    return _quantise(_apply(parts, last, features))
+
+
+def decode(parts: dict[str, Tensor], codes: Tensor, *, of_states: bool = False) -> Tensor:
+    """Turn `codes`, `[N, H]`, into features, `[N, D]`, with the decoder among named `parts`.
+
+    Paper: the published decoder ends in ReLU6; features of this network are not limited by 6.
+
+    Args:
+        parts: the weights.
+        codes: `[N, H]` float32.
+        of_states: whether they are of what a network remembers: numbers from -1 to 1.
+    """
+    *firsts, last = _layers_of(parts, "decoder")
+    for name in firsts:
+        codes = torch.tanh(_apply(parts, name, codes))
+    found = _apply(parts, last, codes)
+    return torch.tanh(found) if of_states else found.relu()
+
+
+def find_nearest(codes: Tensor, known: Tensor) -> Tensor:
+    """Return the numbers, `[N]` int64, of the known codes that are nearest to others.
+
+    That is the smallest sum of absolute differences, which are small whole numbers: exact. Of
+    equally near ones the first is taken.
+
+    Args:
+        codes: `[N, H]` float32.
+        known: `[M, H]` float32.
+    """
+    return torch.cdist(codes, known, p=1.0).argmin(dim=1)
 
 
 def encoder_shapes(features: int, units: int) -> dict[str, tuple[int, ...]]:
     """Return names and shapes of the encoder's weights, for features of a size and codes."""
-    sizes = {"encoder.0": (features, _WIDER * units), "encoder.1": (_WIDER * units, units)}
-    return _name_shapes(sizes)
+    shapes = bottleneck_shapes(features, units)
+    return {name: shape for name, shape in shapes.items() if name.startswith("encoder")}
 
 
-def _decode(parts: dict[str, Tensor], codes: Tensor) -> Tensor:
-    """Turn `codes`, `[N, H]`, into features, `[N, D]`.
+def bottleneck_shapes(
+    features: int, units: int, *, of_states: bool = False
+) -> dict[str, tuple[int, ...]]:
+    """Return names and shapes of all weights, for features of a size and codes.
 
-    Paper: the published decoder ends in ReLU6; features of this network are not limited by 6.
+    Args:
+        features: D.
+        units: H.
+        of_states: whether the features are what a network remembers.
     """
-    hidden = torch.tanh(_apply(parts, "decoder.0", codes))
-    return _apply(parts, "decoder.1", hidden).relu()
+    wider = _WIDER_OF_STATES if of_states else _WIDER
+    widths = [features, *(factor * units for factor in wider), units]
+    shapes: dict[str, tuple[int, ...]] = {}
+    for part, sizes in (("encoder", widths), ("decoder", widths[::-1])):
+        for number, (inputs, outputs) in enumerate(pairwise(sizes)):
+            name = f"{part}.{number}"
+            shapes |= {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+    return shapes
+
+
+def _layers_of(parts: dict[str, Tensor], which: str) -> list[str]:
+    """Return the names of the encoder's or the decoder's layers, from the first to the last."""
+    is_layer = f"{which}."
+    weights = (name for name in parts if name.startswith(is_layer) and name.endswith(".weight"))
+    return sorted(name.removesuffix(".weight") for name in weights)
 
 
 def _apply(parts: dict[str, Tensor], name: str, inputs: Tensor) -> Tensor:
@@ -142,14 +197,6 @@ def _quantise(inputs: Tensor) -> Tensor:
     """Round `inputs`, `[...]`, to -1, 0 or 1; gradients pass as if nothing had been rounded."""
     smooth = 1.5 * torch.tanh(inputs) + 0.5 * torch.tanh(-3.0 * inputs)
     return smooth + (smooth.round() - smooth).detach()
-
-
-def _name_shapes(sizes: dict[str, tuple[int, int]]) -> dict[str, tuple[int, ...]]:
-    """Return names and shapes of the parameters of layers with inputs and outputs."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for name, (inputs, outputs) in sizes.items():
-        shapes |= {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
-    return shapes
 
 
 def fit_bottleneck(
@@ -173,12 +220,67 @@ def fit_bottleneck(
     Raises:
         TrainingError: the loss is not a number any more.
     """
-    key = open_streams(Purpose.EXTRACTION, seed, 3, units, worlds=1)[0]
-    generator = torch.Generator().manual_seed(int(key >> np.uint64(1)))
-    parts = _draw_parts(features.shape[1], units, generator)
-    order = torch.randperm(len(features), generator=generator)
-    checked, learned = order[: int(len(order) * _CHECKED)], order[int(len(order) * _CHECKED) :]
     objective = _Objective(network, torch.from_numpy(features), torch.from_numpy(modes), config)
+    key = open_streams(Purpose.EXTRACTION, seed, 3, units, worlds=1)[0]
+    return Bottleneck(_learn(objective, bottleneck_shapes(features.shape[1], units), config, key))
+
+
+def fit_codes(
+    features: NDArray[np.float32],
+    units: int,
+    config: BottleneckConfig,
+    seed: int = 0,
+    *,
+    of_states: bool = False,
+) -> Bottleneck:
+    """Learn a bottleneck that gives features back, whatever comes of them.
+
+    Args:
+        features: `[N, D]` float32, as often as they were met.
+        units: H, of a code.
+        config: how; its recipe tells whether the learning rate falls.
+        seed: of first weights and batches.
+        of_states: whether they are what a network remembers.
+
+    Raises:
+        TrainingError: the loss is not a number any more.
+    """
+    objective = _Reconstruction(torch.from_numpy(features), of_states)
+    key = open_streams(Purpose.EXTRACTION, seed, 4, units, int(of_states), worlds=1)[0]
+    shapes = bottleneck_shapes(features.shape[1], units, of_states=of_states)
+    return Bottleneck(_learn(objective, shapes, config, key, features.mean(axis=0)), of_states)
+
+
+def _learn(
+    objective: "_Loss",
+    shapes: dict[str, tuple[int, ...]],
+    config: BottleneckConfig,
+    key: np.uint64,
+    middle: NDArray[np.float32] | None = None,
+) -> Arrays:
+    """Minimise what an objective says of the weights of a bottleneck.
+
+    Args:
+        objective: says it.
+        shapes: of the weights, by name.
+        config: how.
+        key: of what is drawn: first weights and batches.
+        middle: `[D]` float32, what is decoded at first, but for noise; without it, all of a feature
+            of few numbers may be cut off at 0 at first, and stay so.
+
+    Returns:
+        The weights by name, `[outputs, ...]` each.
+
+    Raises:
+        TrainingError: the loss is not a number any more.
+    """
+    generator = torch.Generator().manual_seed(int(key >> np.uint64(1)))
+    parts = _draw_parts(shapes, generator)
+    if middle is not None:
+        *_, last = parts.values()  # the bias of the decoder's last layer
+        last.data.copy_(torch.from_numpy(middle))
+    order = torch.randperm(len(objective.features), generator=generator)
+    checked, learned = order[: int(len(order) * _CHECKED)], order[int(len(order) * _CHECKED) :]
     epoch_steps = -(-len(learned) // config.batch)
     most = min(config.steps, config.epochs * epoch_steps)
     falls = config.recipe != "paper"
@@ -189,7 +291,8 @@ def fit_bottleneck(
         if place == 0:
             learned = learned[torch.randperm(len(learned), generator=generator)]
         if place == 0 and not falls and len(checked):
-            loss = objective.check(parts, checked)
+            with torch.no_grad():
+                loss = float(objective(parts, checked))
             best, best_step = (loss, step) if loss < best else (best, best_step)
             if best == 0.0 or step - best_step > _PATIENCE * epoch_steps:
                 break
@@ -203,7 +306,35 @@ def fit_bottleneck(
     arrays = {name: part.detach().numpy() for name, part in parts.items()}
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise TrainingError("the bottleneck's weights are no numbers any more; learn more slowly")
-    return Bottleneck(arrays)
+    return arrays
+
+
+class _Loss(Protocol):
+    """What a bottleneck minimises.
+
+    Attributes:
+        features: `[N, D]` float32, all of them.
+    """
+
+    features: Tensor
+
+    def __call__(self, parts: dict[str, Tensor], rows: Tensor) -> Tensor:
+        """Return the loss of the features in `rows`, `[B]` int64."""
+
+
+class _Reconstruction:
+    """How far decoded features are from what they were, as a share of how far these spread."""
+
+    def __init__(self, features: Tensor, of_states: bool) -> None:
+        """Take all `features`, `[N, D]` float32."""
+        self.features, self._of_states = features, of_states
+        self._unit = 1.0 / max(float(features.var(dim=0, correction=0).sum()), 1e-12)
+
+    def __call__(self, parts: dict[str, Tensor], rows: Tensor) -> Tensor:
+        """Return the loss of the features in `rows`, `[B]` int64."""
+        wanted = self.features[rows]
+        decoded = decode(parts, encode(parts, wanted), of_states=self._of_states)
+        return ((decoded - wanted) ** 2).sum(dim=1).mean() * self._unit
 
 
 class _Objective:
@@ -227,7 +358,7 @@ class _Objective:
     def __call__(self, parts: dict[str, Tensor], rows: Tensor) -> Tensor:
         """Return the loss of the features in `rows`, `[B]` int64."""
         wanted = self.features[rows]
-        decoded = _decode(parts, encode(parts, wanted))
+        decoded = decode(parts, encode(parts, wanted))
         loss = ((decoded - wanted) ** 2).sum(dim=1).mean() * self._unit
         if not self._weight:
             return loss
@@ -238,16 +369,9 @@ class _Objective:
         decisions = (1 - _ELSEWHERE) * met + _ELSEWHERE * divergences.mean(dim=1)
         return (1 - self._weight) * loss + self._weight * decisions.mean()
 
-    @torch.no_grad()
-    def check(self, parts: dict[str, Tensor], rows: Tensor) -> float:
-        """Return the loss of the features in `rows`, `[B]` int64, as a number."""
-        return float(self(parts, rows))
 
-
-def _draw_parts(features: int, units: int, generator: torch.Generator) -> dict[str, Any]:
+def _draw_parts(shapes: dict[str, tuple[int, ...]], generator: torch.Generator) -> dict[str, Any]:
     """Draw first weights as torch does for linear layers."""
-    decoder = {"decoder.0": (units, _WIDER * units), "decoder.1": (_WIDER * units, features)}
-    shapes = {**encoder_shapes(features, units), **_name_shapes(decoder)}
     parts, inputs = {}, 1
     for name, shape in shapes.items():
         inputs = shape[1] if len(shape) == 2 else inputs  # a bias follows its weights

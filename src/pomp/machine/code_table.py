@@ -69,7 +69,7 @@ class CodeTable:
         """Return what chooses by the table, on the worlds' device."""
         import torch
 
-        from pomp.machine.bottleneck import encode
+        from pomp.machine.bottleneck import encode, find_nearest
         from pomp.machine.network import Ensemble, Shape, choose
         from pomp.machine.views import Views
 
@@ -85,8 +85,7 @@ class CodeTable:
         @torch.no_grad()
         def choose_next(draws: NDArray[np.float64] | None) -> Any:
             seen = encode(weights, network.look(layers, views.look())[0])
-            # Distances are small whole numbers: exact. Of the nearest, the first is taken.
-            observation = groups[torch.cdist(seen, codes, p=1.0).argmin(dim=1)]
+            observation = groups[find_nearest(seen, codes)]
             last = (views.mode()[0] + 1).clamp(max=self.modes)
             numbers = None if draws is None else torch.from_numpy(draws).to(device)
             choices = choose(logits[last, observation], numbers)

@@ -1,12 +1,12 @@
-"""Settings of a machine: how it acts, the network that may choose its modes, its bottleneck.
+"""Settings of a machine: how it acts, the network that may choose its modes, its bottlenecks.
 
 Defaults are the paper's; where paper and published code disagree, the field says how.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from pomp.core.configs import check_choices, check_flags, check_ranges
+from pomp.core.configs import ADDED, check_choices, check_flags, check_ranges
 from pomp.core.errors import ConfigError
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.interpreter import Cap
@@ -51,10 +51,12 @@ class NetworkConfig:
     """Width of its layers. Published code: 16."""
     weight_norm: bool = True
     """Whether length and direction of the weights are learned apart, but for the last layers."""
+    memory: int = field(default=0, metadata=ADDED)
+    """Units of a GRU before the last layers, which remembers the episode; 0: none."""
 
     def __post_init__(self) -> None:
         check_choices(self, inputs=Inputs)
-        check_ranges(self, hidden=(1, 4096))
+        check_ranges(self, hidden=(1, 4096), memory=(0, 4096))
         check_flags(self, "weight_norm")
 
 
@@ -93,3 +95,42 @@ class BottleneckConfig:
         if recipe != "paper":
             return cls(recipe=recipe)  # type: ignore[arg-type]  # checked there
         return cls(recipe="paper", steps=100_000_000, batch=32, learning_rate=1e-4)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuantisingConfig:
+    """How a network that remembers is quantised."""
+
+    seen_units: int = 128
+    """Units of the codes of what is seen."""
+    state_units: int = 16
+    """Units of the codes of what is remembered."""
+    bottleneck: BottleneckConfig = field(default_factory=lambda: BottleneckConfig(steps=2000))
+    epochs: int = 60
+    """Passes over the episodes in fine-tuning at most."""
+    patience: int = 20
+    """Epochs without a better result after which fine-tuning ends. Published: 50."""
+    every: int = 5
+    """Epochs after which the result is measured. Published: 1."""
+    window: int = 100
+    """Steps through which gradients go back."""
+    learning_rate: float = 1e-3
+    """Of fine-tuning. Published: 1e-4."""
+    episodes: int = 32
+    """Episodes that teach. Published: 20, and 15 for fine-tuning."""
+    most_steps: int = 1000
+    """Macro steps of an episode that teaches, or that measures a result, at most."""
+    trials: int = 32
+    """Episodes in which a result is measured."""
+    most_inputs: int = 1000
+    """Codes of what is seen that the Moore machine knows at most: the most frequent."""
+    most_states: int = 1000
+    """States of the Moore machine, before it is made minimal, at most."""
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            self, seen_units=(1, 4096), state_units=(1, 4096), epochs=(0, 1_000_000),
+            patience=(1, 1_000_000), every=(1, 1_000_000), window=(1, 1_000_000),
+            learning_rate=(1e-9, 10.0), episodes=(1, 100_000), most_steps=(1, 1_000_000),
+            trials=(1, 100_000), most_inputs=(1, 100_000), most_states=(1, 100_000),
+        )  # fmt: skip

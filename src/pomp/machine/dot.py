@@ -15,18 +15,18 @@ def print_dot(machine: ProgramMachine, found: Evaluation | None = None) -> str:
     """
     counts = None if found is None else found.transitions(len(machine.modes))
     names = ["start", *(f"mode{number + 1}" for number in range(len(machine.modes))), "end"]
-    lines = [f"digraph {_quote(machine.task.name)} {{", "  node [shape=box];"]
+    lines = [f"digraph {quote(machine.task.name)} {{", "  node [shape=box];"]
     lines += ["  start [shape=circle];", "  end [shape=doublecircle];"]
     for name, title, program in zip(names[1:-1], machine.titles, machine.modes, strict=True):
-        lines.append(f"  {name} [label={_quote(title)}, tooltip={_quote(program)}];")
+        lines.append(f"  {name} [label={quote(title)}, tooltip={quote(program)}];")
     for name, exits in zip(names, exits_of(machine, counts), strict=False):
         for way in exits:
-            label = _quote("\n".join([*way.conditions, way.note]).strip())
+            label = quote("\n".join([*way.conditions, way.note]).strip())
             lines.append(f"  {name} -> {names[way.to + 1]} [label={label}];")
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _quote(text: str) -> str:
+def quote(text: str) -> str:
     """Return a text as a string of the language, with breaks between its lines."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

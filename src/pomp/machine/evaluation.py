@@ -20,6 +20,7 @@ from pomp.engine.starts import draw_starts, enumerate_starts
 from pomp.karel.world import WorldBatch
 from pomp.machine.code_table import CodeTable
 from pomp.machine.episodes import Episodes
+from pomp.machine.moore_table import MooreTable
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import DecisionList, check_chosen
 from pomp.tasks.task import Setting
@@ -199,7 +200,8 @@ def begin_exactly(
         `MOST_LISTED`, or something else is random.
     """
     by = machine.transition
-    is_sure = greedy or isinstance(by, DecisionList) or (isinstance(by, CodeTable) and by.is_sure)
+    is_sure = greedy or isinstance(by, DecisionList | MooreTable)
+    is_sure |= isinstance(by, CodeTable) and by.is_sure
     return list_all(setting) if is_sure else None
 
 

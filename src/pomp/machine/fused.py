@@ -64,6 +64,7 @@ def fits(shape: Shape) -> bool:
     positions = (shape.height - SIDE + 1) * (shape.width - SIDE + 1)
     grid = shape.height * shape.width <= MOST_CELLS and positions <= MOST_POSITIONS
     head = shape.config.hidden <= MOST_HIDDEN and shape.modes + 1 <= MOST_CHOICES
+    head = head and shape.config.memory == 0
     return head and (grid or not shape.sees_grid) and _count_inputs(shape) <= MOST_INPUTS
 
 

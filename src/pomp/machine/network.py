@@ -22,6 +22,7 @@ from torch.nn import functional
 from pomp.core.errors import DataFileError
 from pomp.core.streams import branch, draw_normal
 from pomp.machine.config import NetworkConfig
+from pomp.machine.memory import run_gru
 
 if TYPE_CHECKING:
     from pomp.machine.fused import FusedNetwork
@@ -33,6 +34,7 @@ FILTERS = 32
 _ABSENT = -1e9  # added to the logit of a mode that a member does not have
 RELU_GAIN = math.sqrt(2)
 """What first weights of a layer before a ReLU are multiplied by."""
+_GATES, _RECURRENT = "memory.gates", "memory.recurrent"  # layers of the GRU
 
 Arrays = dict[str, NDArray[np.float32]]
 """Parameters of one member by name."""
@@ -138,8 +140,13 @@ class Shape(ParameterLayout):
             sizes = {"grid+mode": 2 * hidden, "perceptions+mode": PERCEPTIONS + self.modes + 1}
             layers.append(Layer("trunk.0", hidden, (sizes[self.config.inputs],), RELU_GAIN, norm))
             layers.append(Layer("trunk.1", hidden, (hidden,), RELU_GAIN, norm))
-        heads = [("actor", self.modes + 1, 0.01), ("critic", 1, 1.0)]
-        layers += [Layer(name, outputs, (hidden,), gain, False) for name, outputs, gain in heads]
+        if units := self.config.memory:
+            layers += [
+                Layer(_GATES, 3 * units, (hidden,), 1.0, False),
+                Layer(_RECURRENT, 3 * units, (units,), 1.0, False),
+            ]
+        heads, width = [("actor", self.modes + 1, 0.01), ("critic", 1, 1.0)], units or hidden
+        layers += [Layer(name, outputs, (width,), gain, False) for name, outputs, gain in heads]
         return layers
 
     @property
@@ -227,7 +234,7 @@ class Ensemble:
     def __call__(
         self, parameters: Tensor, observations: Tensor, modes: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Compute logits and values.
+        """Compute logits and values, without a memory.
 
         Args:
             parameters: `[E, S]` float32.
@@ -275,10 +282,32 @@ class Ensemble:
             return see_grid(parts, observations)
         return _unpack_senses(observations)
 
+    def recall(
+        self, parameters: Tensor, observations: Tensor, modes: Tensor, states: Tensor, steps: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute logits and values of networks that remember, in sequences of macro steps.
+
+        Args:
+            parameters: `[E, S]` float32.
+            observations: `[E, T * B, ...]`, as for a call; a step of all sequences, then the next.
+            modes: `[E, T * B]` int64, the last modes; -1 before the first, where memories are new.
+            states: `[E, B, U]` float32, what is remembered before the first step.
+            steps: T.
+
+        Returns:
+            Logits `[E, T * B, K + 1]`, values `[E, T * B]`, and what is remembered after the last
+            step, `[E, B, U]`.
+        """
+        parts = self.shape.split(parameters)
+        hidden = self.think(parts, self.look(parts, observations), modes)
+        goes_on = (modes >= 0).view(len(modes), steps, -1).transpose(0, 1)
+        found = remember(parts, hidden, states, goes_on)  # [T, E, B, U]
+        return *self.answer(parts, found.transpose(0, 1).flatten(1, 2)), found[-1]
+
     def decide(
         self, parts: dict[str, Tensor], features: Tensor, modes: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Compute logits and values.
+        """Compute logits and values, without a memory.
 
         Args:
             parts: the parameters.
@@ -288,13 +317,37 @@ class Ensemble:
         Returns:
             Logits `[E, B, K + 1]` and values `[E, B]`.
         """
-        hidden = features
-        if self.shape.sees_mode:
-            last = (modes.unsqueeze(-1) == self._every).to(features.dtype)
-            if self.shape.sees_grid:
-                last = _relu(parts, "mode", last)
-            hidden = torch.cat([hidden, last], dim=-1)
-            hidden = _relu(parts, "trunk.1", _relu(parts, "trunk.0", hidden))
+        return self.answer(parts, self.think(parts, features, modes))
+
+    def think(self, parts: dict[str, Tensor], features: Tensor, modes: Tensor) -> Tensor:
+        """Join what was seen with the last modes.
+
+        Args:
+            parts: the parameters.
+            features: `[E, B, F]` float32, what `look` returned.
+            modes: `[E, B]` int64, the last modes; -1 before the first.
+
+        Returns:
+            `[E, B, hidden]` float32.
+        """
+        if not self.shape.sees_mode:
+            return features
+        last = (modes.unsqueeze(-1) == self._every).to(features.dtype)
+        if self.shape.sees_grid:
+            last = _relu(parts, "mode", last)
+        hidden = torch.cat([features, last], dim=-1)
+        return _relu(parts, "trunk.1", _relu(parts, "trunk.0", hidden))
+
+    def answer(self, parts: dict[str, Tensor], hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute logits and values from the last layer but one.
+
+        Args:
+            parts: the parameters.
+            hidden: `[E, B, hidden]` float32, or `[E, B, U]`, what is remembered.
+
+        Returns:
+            Logits `[E, B, K + 1]` and values `[E, B]`.
+        """
         logits = linear(parts, "actor", hidden) + self.absent
         return logits, linear(parts, "critic", hidden).squeeze(-1)
 
@@ -310,6 +363,23 @@ def see_grid(parts: dict[str, Tensor], planes: Tensor) -> Tensor:
         `[E, B, hidden]` float32.
     """
     return _relu(parts, "grid.2", _convolve_grid(parts, planes))
+
+
+def remember(parts: dict[str, Tensor], inputs: Tensor, states: Tensor, goes_on: Tensor) -> Tensor:
+    """Compute what networks remember after each step.
+
+    Args:
+        parts: the parameters.
+        inputs: `[E, T * B, hidden]` float32; a step of all sequences, then the next.
+        states: `[E, B, U]` float32, what is remembered before the first step.
+        goes_on: `[T, E, B]` bool, whether a step follows the one before in an episode.
+
+    Returns:
+        `[T, E, B, U]` float32.
+    """
+    gates = linear(parts, _GATES, inputs).view(*goes_on.transpose(0, 1).shape, -1)
+    weight, bias = parts[f"{_RECURRENT}.weight"], parts[f"{_RECURRENT}.bias"]
+    return run_gru(gates.transpose(0, 1).contiguous(), states, weight, bias, goes_on)
 
 
 def _convolve_grid(parts: dict[str, Tensor], planes: Tensor) -> Tensor:

@@ -30,11 +30,14 @@ from pomp.karel.world import WorldBatch
 from pomp.machine.code_table import CodeTable
 from pomp.machine.config import MAX_MODES, POLICY_FILE, EpisodeConfig
 from pomp.machine.episodes import Episodes
+from pomp.machine.moore_table import MooreTable
+from pomp.machine.quantised import QuantisedNetwork
 from pomp.machine.transitions import (
     DecisionList,
     NetworkTransition,
     Transition,
     check_transition,
+    remembers,
 )
 from pomp.tasks.catalog import find_task, source_of
 from pomp.tasks.task import Setting, Task
@@ -43,7 +46,8 @@ MACHINE_FILE, WEIGHTS_FILE = "machine.json", "machine.safetensors"
 FORMAT = 1
 """Rises when files of this version could not be read by earlier ones."""
 
-_SEEING = (NetworkTransition, CodeTable)  # kinds of transitions that look at the grid
+_SEEING = (NetworkTransition, CodeTable, QuantisedNetwork, MooreTable)
+"""Kinds of transitions that look at the grid."""
 
 NAME = re.compile("[A-Za-z][A-Za-z0-9_-]*")
 STOP = "stop"
@@ -173,8 +177,24 @@ class ProgramMachine:
         self.current, self.taken, self.is_idle = None, 0, False
         self._draws = open_streams(Purpose.EVALUATION, seed, 1, worlds=1)
 
+    def check_memoryless(self, what: str) -> None:
+        """Refuse transitions that remember more than the last mode.
+
+        Args:
+            what: what cannot be done with them, as the subject of a sentence.
+
+        Raises:
+            ConfigError: they do.
+        """
+        if remembers(self.transition):
+            raise ConfigError(
+                f"{what} needs transitions that know what is seen and the last mode alone, and "
+                f"these remember more ({self.headline}); pomp eval and pomp play run whole episodes"
+            )
+
     def act(self, world: WorldBatch, *, greedy: bool = False, scale: int = 1) -> Step:
         """Choose the next mode in one world (of the task at a scale) and run it there, in place."""
+        self.check_memoryless("a single step")
         if len(world) != 1:
             raise ConfigError(f"act takes one world, got {len(world)}; see pomp.machine.evaluation")
         episodes = self.episodes(self.configure(scale), world)

@@ -1,7 +1,8 @@
 """What chooses the next mode: the paper's network, or a decision list over sensors.
 
 Both turn worlds and last modes into choices; which of them a machine has makes no difference to
-anything that runs it. A choice is a mode's number, or the number of modes: the end.
+anything that runs it. A choice is a mode's number, or the number of modes: the end. A network may
+also remember the episode.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +41,10 @@ class Transition(Protocol):
     kind: ClassVar[str]
 
     def chooser(self, episodes: Episodes) -> Choose:
-        """Return what chooses for these worlds, on their device; it looks at them at every call."""
+        """Return what chooses for these worlds, on their device; it looks at them at every call.
+
+        What remembers is called once at every step.
+        """
         ...
 
     def to_json(self) -> dict[str, Any]:
@@ -67,6 +71,14 @@ def check_transition(transition: object) -> None:
     if missing := [name for name in wanted if not hasattr(transition, name)]:
         name = type(transition).__name__
         raise ConfigError(f"{name} is no transition: it lacks {', '.join(missing)}")
+
+
+def remembers(transition: Transition) -> bool:
+    """Whether choices depend on more than what is seen and the last mode.
+
+    A class of transitions that remember says so by an attribute `remembers` that is True.
+    """
+    return bool(getattr(transition, "remembers", False))
 
 
 def check_chosen(choices: Any, worlds: int, modes: int) -> None:
@@ -316,6 +328,11 @@ class NetworkTransition:
         """Whether it can look at a world of this size."""
         return self.config.inputs == "perceptions+mode" or size == self.size
 
+    @property
+    def remembers(self) -> bool:
+        """Whether it has a memory."""
+        return self.config.memory > 0
+
     def chooser(self, episodes: Episodes) -> Choose:
         """Return what chooses with the network, on the worlds' device."""
         import torch
@@ -328,10 +345,16 @@ class NetworkTransition:
         network = Ensemble(shape, [self.modes], device)
         parameters = torch.from_numpy(shape.pack(self.arrays))[None].to(device)
         views = Views([episodes], self.config.inputs, members=1)
+        states = torch.zeros(1, len(episodes), self.config.memory, device=device)
 
         @torch.no_grad()
         def choose_next(draws: NDArray[np.float64] | None) -> Any:
-            logits, _ = network(parameters, views.look(), views.mode())
+            seen = (parameters, views.look(), views.mode())
+            if self.remembers:
+                logits, _, after = network.recall(*seen, states, 1)
+                states.copy_(after)
+            else:
+                logits, _ = network(*seen)
             numbers = None if draws is None else torch.from_numpy(draws)[None].to(device)
             choices = choose(logits, numbers)[0]
             return choices.numpy() if device == "cpu" else choices

@@ -19,6 +19,7 @@ _METHODS = {
     "pomp": "POMP",
     "drl": "DRL",
     "psmp": "PSMP",
+    "mmn": "MMN",
     "random": "Random Transition",
     "hprl": "HPRL",
 } | dict.fromkeys((TEXT, "text-modes", "given", "pomp-program-space", "annealing-modes"), "POMP")

@@ -39,6 +39,7 @@ from pomp.runs.hprl_runs import HprlAsked, is_of_hprl, refuse_modes, train_hprl
 from pomp.runs.own_transitions import OWN_CHECKPOINT, OwnTransitionsRun
 from pomp.runs.plan import TrainPlan, dropped_modes, make_plan, modes_of, sort_changes
 from pomp.runs.plan_again import plan_again
+from pomp.runs.quantised import quantise_learned
 from pomp.runs.results import (
     EVALUATION_FILE,
     SUMMARY_FILE,
@@ -301,12 +302,13 @@ class TrainRun:
             found = [self._learned_by_own(setting, seed)]
         has_no_score = evolved is not None or bool(self._own)  # of a training's validations
         if evolved is not None:
-            about = {"pomp": __version__, "preset": self.plan.preset, "seed": seed}
-            provenance = {**about, "modes": len(evolved.modes), "search": "text"}
+            known = {"pomp": __version__, "preset": self.plan.preset, "seed": seed}
+            provenance = {**known, "modes": len(evolved.modes), "search": "text"}
             found = [replace(evolved, provenance=provenance), *found]
         scores = [validate(machine) if has_no_score else None for machine in found]
         best = max(range(len(found)), key=lambda one: (scores[one] or 0.0, -one))
-        machine = found[best]
+        how, folder = self.plan.learning.quantising, self._folder_of(setting, seed)
+        machine, about = quantise_learned(found[best], how, seed, folder)
         if has_no_score:
             machine.provenance = {**machine.provenance, "validation": scores[best]}
         kind = {"transitions": machine.transition.kind, "sensors": machine.sensors}
@@ -318,8 +320,8 @@ class TrainRun:
             seed,
             machine,
             evaluate(machine),
-            {"validation": machine.provenance["validation"], **kind, "dropped": dropped},
-            self._folder_of(setting, seed),
+            {"validation": machine.provenance["validation"], **kind, "dropped": dropped, **about},
+            folder,
         )
 
     def _learned(self, setting: Setting, seed: int) -> ProgramMachine:
