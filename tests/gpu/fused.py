@@ -18,8 +18,8 @@ SHAPES = {
     "grid and mode": (NetworkConfig(hidden=3), (5, 6), (3, 2)),
     "perceptions": (NetworkConfig(hidden=5, inputs="perceptions+mode"), (6, 6), (2, 3)),
 }
-CONFIG = PpoConfig(actors=3, steps=2, minibatch=3, epochs=1)
-FIRST = 3  # the second mini-batch of the rollout
+CONFIG = PpoConfig(actors=2, steps=2, minibatch=2, epochs=1)
+FIRST = 2  # the second mini-batch of the rollout
 RATES = (0.1, 0.01)
 
 
@@ -38,7 +38,7 @@ def network_of(name):
 
 
 def rollout_of(name):
-    """A rollout of six steps."""
+    """A rollout of four steps."""
     config, size, modes = SHAPES[name]
     draw, count = np.random.default_rng(7), CONFIG.rollout
     grid = draw.random((2, count, 8, *size)) < 0.3
