@@ -8,6 +8,7 @@ import pytest
 
 import pomp
 from commands import call
+from pomp.analysis.automata import moore_of
 from pomp.analysis.extracted import minimise, save_extraction, table_of
 from pomp.analysis.extraction import ExtractionConfig, extract
 from pomp.core.errors import ConfigError, DataFileError, OutputError
@@ -59,7 +60,7 @@ def test_the_same_seed_gives_the_same_bytes(found, tmp_path):
     save_extraction(found, tmp_path / "a")
     save_extraction(twin, tmp_path / "b")
     files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*.*"))
-    assert len(files) == 9
+    assert len(files) == 10
     for file in files:
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
@@ -76,6 +77,12 @@ def test_a_folder_holds_machines_graphs_and_numbers(found, tmp_path):
     assert "start -> mode1" in dot
     assert "mode1 -> end" in dot
     assert "<svg" in (tmp_path / "out" / "minimal.svg").read_text()
+
+
+def test_another_library_finds_as_many_states(found):
+    automaton = moore_of(found.machine)
+    assert automaton.names == ("start", "M1", "end")
+    assert len(automaton.minimised().names) == len(found.minimal.modes) + 2
 
 
 def test_a_folder_that_exists_is_refused(found, tmp_path):

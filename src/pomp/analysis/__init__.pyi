@@ -1,3 +1,4 @@
+from pomp.analysis.automata import MooreTable as MooreTable, moore_of as moore_of
 from pomp.analysis.bounds import Bound as Bound, bound as bound
 from pomp.analysis.extracted import (
     Extraction as Extraction,

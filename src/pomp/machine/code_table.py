@@ -82,11 +82,22 @@ class CodeTable:
         groups = torch.from_numpy(self.groups).to(device)
         logits = torch.from_numpy(self.probs).log().to(device)
 
+        def observe() -> Any:
+            """Return the observations, `[B]` int64; where the episode is over, the first."""
+            seen = views.look()
+            goes_on = torch.arange(len(episodes), device=device)
+            if device == "cpu":  # looking costs most; on a GPU a whole batch is as quick
+                goes_on = torch.from_numpy(np.flatnonzero(episodes.ending == 0))
+                seen = seen[:, goes_on]
+            code = encode(weights, network.look(layers, seen)[0])
+            # Distances are small whole numbers: exact. Of the nearest, the first is taken.
+            found = groups.new_zeros(len(episodes))
+            found[goes_on] = groups[torch.cdist(code, codes, p=1.0).argmin(dim=1)]
+            return found
+
         @torch.no_grad()
         def choose_next(draws: NDArray[np.float64] | None) -> Any:
-            seen = encode(weights, network.look(layers, views.look())[0])
-            # Distances are small whole numbers: exact. Of the nearest, the first is taken.
-            observation = groups[torch.cdist(seen, codes, p=1.0).argmin(dim=1)]
+            observation = observe()
             last = (views.mode()[0] + 1).clamp(max=self.modes)
             numbers = None if draws is None else torch.from_numpy(draws).to(device)
             choices = choose(logits[last, observation], numbers)
