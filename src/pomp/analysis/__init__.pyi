@@ -1,10 +1,17 @@
 from pomp.analysis.automata import MooreTable as MooreTable, moore_of as moore_of
 from pomp.analysis.bounds import Bound as Bound, bound as bound
+from pomp.analysis.explanation import Explanation as Explanation, explain as explain
 from pomp.analysis.extracted import (
     Extraction as Extraction,
     save_extraction as save_extraction,
 )
 from pomp.analysis.extraction import ExtractionConfig as ExtractionConfig, extract as extract
+from pomp.analysis.levels import (
+    Level as Level,
+    compare_levels as compare_levels,
+    levels_of as levels_of,
+    read_extracted as read_extracted,
+)
 from pomp.analysis.pictures import (
     describe_machine as describe_machine,
     frames_of as frames_of,

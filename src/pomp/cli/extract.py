@@ -54,7 +54,7 @@ class Extract:
 
         check_new_folder(self.out)
         config = self._config()
-        found = self._extract(load_machine(self.machine, self.allow), config)
+        found = extract_shown(load_machine(self.machine, self.allow), config, self.seed)
         save_extraction(found, self.out)
         if self.json:
             print(json.dumps({**found.to_json(), "out": self.out}))
@@ -76,15 +76,19 @@ class Extract:
             bottleneck=BottleneckConfig.of(self.recipe),
         )
 
-    def _extract(self, machine: "ProgramMachine", config: "ExtractionConfig") -> "Extraction":
-        """Extract, and show how far it is."""
-        from pomp.analysis.extraction import extract
 
-        progress = ProgressLine("sizes tried", len(config.sizes))
-        try:
-            return extract(machine, config, seed=self.seed, tell=progress.step)
-        finally:
-            progress.close()
+def extract_shown(
+    machine: "ProgramMachine", config: "ExtractionConfig | None" = None, seed: int = 0
+) -> "Extraction":
+    """Extract a state machine, and show how far it is."""
+    from pomp.analysis.extraction import ExtractionConfig, extract
+
+    config = config or ExtractionConfig()
+    progress = ProgressLine("sizes tried", len(config.sizes))
+    try:
+        return extract(machine, config, seed=seed, tell=progress.step)
+    finally:
+        progress.close()
 
 
 def _text(found: "Extraction", out: str) -> str:
