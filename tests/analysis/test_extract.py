@@ -1,6 +1,7 @@
 """State machines out of networks: what they earn, what is written, what is refused."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -118,6 +119,8 @@ def test_choices_can_be_drawn():
     found = extract(machine, replace(QUICK, sizes=(2,), choices="sampled"))
     assert found.choices == "sampled"
     assert not found.table.is_sure
+    assert found.sizes[0].complete is None
+    assert found.to_json()["sizes"][0]["complete"] is None
     paths = pomp.evaluate(found.machine, episodes=50).paths
     assert len(np.unique(paths[:, 0])) > 1
     greedy = pomp.evaluate(found.machine, episodes=50, greedy=True).paths
@@ -207,6 +210,13 @@ def test_the_command_prints_json(capsys, tmp_path):
     status, out, _ = call(capsys, "explain", where / "machine")
     assert status == 0
     assert "a table of codes chooses" in out
+
+
+def test_a_size_without_certain_choices_says_so(capsys, tmp_path):
+    given = ("--out", tmp_path / "x", *FEW, "--choices", "sampled")
+    status, out, _ = call(capsys, "extract", "zoo:UpNDown/network", *given)
+    assert status == 0
+    assert re.search(r"\n    2 +\d+ +\d+ \(-\) +sampled \d+ \(0\.\d{4}\)\n", out)
 
 
 def test_a_damaged_table_is_refused(found, tmp_path):

@@ -21,6 +21,17 @@ from pomp.machine.text import parse_machine
 NETWORK = "zoo:UpNDown/network"
 RULES = Path(__file__).parents[2] / "examples" / "machines" / "up_n_down.machine"
 FEW = ("--episodes", 3)
+SPIN = """\
+machine StairClimber
+most_steps 20
+start spin
+
+mode spin: DEF run m( turnLeft m)
+  else -> spin
+
+mode never: DEF run m( move m)
+  else -> stop
+"""
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +126,17 @@ def test_any_machine_has_a_page(capsys, machine, tmp_path):
     status, _, _ = call(capsys, "explain", machine, *FEW, "--html", tmp_path / "page.html")
     assert status == 0
     assert "Its modes" in (tmp_path / "page.html").read_text()
+
+
+def test_a_machine_that_never_leaves_a_mode_and_never_ends_has_a_page(capsys, tmp_path):
+    (tmp_path / "spin.machine").write_text(SPIN)
+    page = tmp_path / "page.html"
+    status, _, _ = call(capsys, "explain", tmp_path / "spin.machine", *FEW, "--html", page)
+    texts = Page(page.read_text()).texts
+    assert status == 0
+    assert "0 of 3" in texts
+    assert "spin: 100.0% of all runs" in texts
+    assert "never: never ran" in texts
 
 
 def test_comments_and_notes_are_no_html():

@@ -63,14 +63,15 @@ class SizeTried:
         units: of a code.
         codes: that were met.
         columns: that are left when codes with equal columns of the complete table are merged.
-        complete: the machine with these, whose choices are the likeliest.
+        complete: the machine with these, whose choices are the likeliest; None: it was not tried,
+            since those of the network itself earn far too little.
         merged: by kind of choices, the smallest machine that was found to keep enough.
     """
 
     units: int
     codes: int
     columns: int
-    complete: TableTrial
+    complete: TableTrial | None
     merged: dict[str, TableTrial]
 
     def to_json(self) -> dict[str, Any]:
@@ -79,7 +80,7 @@ class SizeTried:
             "units": self.units,
             "codes": self.codes,
             "columns": self.columns,
-            "complete": self.complete.to_json(),
+            "complete": self.complete.to_json() if self.complete else None,
             "merged": {kind: trial.to_json() for kind, trial in self.merged.items()},
         }
 

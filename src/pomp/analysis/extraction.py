@@ -46,7 +46,7 @@ MOST_UNITS = 64
 _UNMET = 1e-6  # of a visit is what the network would choose where it never was
 _FAR = 0.2  # of the goal below it, nothing is sharpened until it earns enough
 _LONGER = 4  # times as many programs as the network's longest episode may a trial have
-_POWERS = {GREEDY: (inf,), SAMPLED: (1.0, 1.25, 1.5)}  # by which choices are sharpened, in turn
+_POWERS = {GREEDY: (inf,), SAMPLED: (1.0, 1.4)}  # by which choices are sharpened, in turn
 
 Tell = Callable[[str, int], None]
 """Called with what comes next, and how many sizes were finished since the last call."""
@@ -58,7 +58,7 @@ class ExtractionConfig:
 
     sizes: tuple[int, ...] = SIZES
     """Units of a code that are tried."""
-    keep: float = 0.95
+    keep: float = 0.96
     """The share of the network's return that a smaller machine must keep, and of the episodes that
     it ends by itself."""
     choices: Choices = "auto"
@@ -247,7 +247,8 @@ class _Study:
                 codes, again[groups], np.ascontiguousarray(probs[:, first]),
             )  # fmt: skip
 
-        complete = self._try(tabulate(np.arange(len(codes)), be_certain(asked)))
+        certain = tabulate(np.arange(len(codes)), be_certain(asked))
+        complete = self._try(certain) if self._may_be_greedy else None
         visits = np.zeros_like(asked)
         np.add.at(visits, (met.modes + 1, which), met.probs)
         merged = {}
@@ -260,9 +261,9 @@ class _Study:
             enough = [trial for trial in trials if trial.is_enough]
             merged[kind] = enough[-1] if enough else max(trials, key=lambda trial: trial.mean)
             self._has_greedy |= kind == GREEDY and bool(enough)
-        if self._config.choices != SAMPLED:
+        if complete:
             self._found.append((GREEDY, units, complete))
-        return SizeTried(units, len(codes), complete.observations, complete, merged)
+        return SizeTried(units, len(codes), len(certain.observations), complete, merged)
 
     def _kinds(self) -> Iterator[str]:
         """Yield the kinds of choices to try; drawn ones only as long as they are needed."""

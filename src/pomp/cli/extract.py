@@ -26,7 +26,7 @@ class Extract:
     and all numbers (extraction.json) into this new folder."""
     sizes: tuple[int, ...] | None = None
     """Units of a code that are tried; without it 2 3 4 6 8 12."""
-    keep: float = 0.95
+    keep: float = 0.96
     """The share of the network's return, and of the episodes that it ends by itself, that the state
     machine must keep while it is made small."""
     choices: Literal["auto", "greedy", "sampled"] = "auto"
@@ -116,7 +116,8 @@ def _text(found: "Extraction", out: str) -> str:
 def _size_line(size: dict[str, Any]) -> str:
     """Return one line about a size of codes."""
     merged = ", ".join(f"{kind} {_trial(trial)}" for kind, trial in size["merged"].items())
-    return f"{size['units']:>5}  {size['codes']:>5}  {_trial(size['complete']):>20}  {merged:>28}"
+    complete = _trial(size["complete"]) if size["complete"] else f"{size['columns']} (-)"
+    return f"{size['units']:>5}  {size['codes']:>5}  {complete:>20}  {merged:>28}"
 
 
 def _trial(trial: dict[str, Any]) -> str:
