@@ -85,6 +85,7 @@ def test_the_terminal_shows_what_each_simplification_costs(capsys, extracted):
     assert status == 0
     assert "\nAs a state machine: 1 mode, 2 observations\n" in out
     assert "\nAs rules: 8 modes, 25 rules, 16 conditions\n" in out
+    assert "\nAs a minimal state machine" not in out  # it is the same
     costs = out.split("What each simplification costs\n")[1].splitlines()
     names = [line[2:23].strip() for line in costs]
     assert names == ["network", "state machine", "minimal state machine", "rules"]
@@ -118,7 +119,8 @@ def test_a_page_needs_nothing_else(capsys, extracted, tmp_path):
     assert "prefers-color-scheme: dark" in text
     headings = [data for data in page.texts if data in ("Its modes", "As a state machine")]
     assert headings.count("As a state machine") == 2  # the link and the heading
-    assert page.tags.count("svg") >= 4 + 2 + 2  # graphs, a run of the mode, worlds
+    assert "Nothing can be left out: it is the one before." in page.texts
+    assert page.tags.count("svg") >= 3 + 2 + 2  # graphs, a run of the mode, worlds
 
 
 @pytest.mark.parametrize("machine", ["zoo:UpNDown/text", NETWORK])

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pomp.analysis.explanation import Explanation, explain
 from pomp.analysis.extracted import MINIMAL, REDUCED
 from pomp.core.errors import ConfigError
@@ -32,12 +34,14 @@ class Level:
         machine: which.
         explained: what it does and did.
         share: of the first level's return; None: that one earns nothing, or is this one.
+        is_same: whether nothing could be left out, so that it is the level before it.
     """
 
     name: str
     machine: ProgramMachine
     explained: Explanation
     share: float | None = None
+    is_same: bool = False
 
     @property
     def size(self) -> str:
@@ -102,8 +106,21 @@ def compare_levels(
             )
         found = explain(other, episodes=episodes, seed=seed)
         share = found.found.mean / first if first > 0 else None
-        levels.append(Level(name, other, found, share))
+        is_same = _is_same_table(other, levels[-1].machine)
+        levels.append(Level(name, other, found, share, is_same))
     return levels
+
+
+def _is_same_table(machine: ProgramMachine, other: ProgramMachine) -> bool:
+    """Whether two extracted machines have the same modes, codes and choices."""
+    one, two = machine.transition, other.transition
+    if not isinstance(one, CodeTable) or not isinstance(two, CodeTable):
+        return False
+    return (
+        machine.modes == other.modes
+        and np.array_equal(one.groups, two.groups)
+        and np.array_equal(one.probs, two.probs)
+    )
 
 
 def read_extracted(

@@ -126,7 +126,7 @@ def _summarise(levels: "list[Level]") -> dict[str, Any]:
 
 def _level_lines(levels: "list[Level]") -> Iterator[str]:
     """Yield the lines about simpler machines: what comes after what, and what each costs."""
-    for level in levels[1:]:
+    for level in (one for one in levels[1:] if not one.is_same):
         yield ""
         yield f"As {'' if level.name == 'rules' else 'a '}{level.name}: {level.size}"
         told = [level.explained.start, *(f"{m.title}. {m.rules}" for m in level.explained.modes)]

@@ -28,6 +28,7 @@ from pomp.machine.text import print_machine
 from pomp.machine.transitions import DecisionList
 
 _NEVER = "It never ran."
+_SAME = "Nothing can be left out: it is the one before."
 _CERTAIN = "What comes after a mode (rows) at an observation (columns)."
 _DRAWN = f"{_CERTAIN} Choices are drawn: the likeliest first, without those below 1 %."
 
@@ -116,8 +117,8 @@ def _shares(counts: dict[str, int]) -> str:
 def _level_section(number: int, level: Level) -> Section:
     """Return what a simpler machine is: its picture, its table or its rules."""
     name, by = f"level-{number + 1}", level.machine.transition
-    blocks = _graph(level, name)
-    if isinstance(by, CodeTable):
+    blocks: list[Block] = [Paragraph(_SAME)] if level.is_same else _graph(level, name)
+    if isinstance(by, CodeTable) and not level.is_same:
         blocks += [_table(level, by), *_observations(level)]
     if isinstance(by, DecisionList):
         told = [f"After {mode.title}. {mode.rules}" for mode in level.explained.modes]
