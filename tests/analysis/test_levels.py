@@ -35,11 +35,16 @@ mode never: DEF run m( move m)
 
 
 @pytest.fixture(scope="module")
-def extracted(tmp_path_factory):
+def extraction():
     quick = BottleneckConfig(steps=300)
     config = ExtractionConfig(sizes=(2,), episodes=8, trials=8, bottleneck=quick)
+    return extract(pomp.load_machine(NETWORK), config)
+
+
+@pytest.fixture(scope="module")
+def extracted(extraction, tmp_path_factory):
     folder = tmp_path_factory.mktemp("extracted") / "out"
-    save_extraction(extract(pomp.load_machine(NETWORK), config), folder)
+    save_extraction(extraction, folder)
     return folder
 
 
@@ -90,6 +95,12 @@ def test_the_terminal_shows_what_each_simplification_costs(capsys, extracted):
     names = [line[2:23].strip() for line in costs]
     assert names == ["network", "state machine", "minimal state machine", "rules"]
     assert [line.endswith("%") for line in costs] == [False, True, True, True]
+
+
+def test_a_state_machine_can_be_extracted_on_the_way(capsys, monkeypatch, extraction, extracted):
+    monkeypatch.setattr("pomp.cli.extract.extract_shown", lambda machine: extraction)
+    now = call(capsys, "explain", NETWORK, "--extract", *FEW)
+    assert now == call(capsys, "explain", NETWORK, "--extracted", extracted, *FEW)
 
 
 def test_json_tells_the_same(capsys, extracted):
@@ -147,7 +158,7 @@ def test_comments_and_notes_are_no_html():
     levels = compare_levels(machine, explain(machine, episodes=2), [("rules", machine)], episodes=2)
     page = to_html(explain_machine(levels, [evil]))
     assert evil not in page
-    assert page.count("&lt;img src=x onerror=alert(1)&gt;") == 2
+    assert page.count("&lt;img src=x onerror=alert(1)&gt;") == 3
 
 
 def test_rules_have_nothing_to_extract_and_are_explained(capsys):

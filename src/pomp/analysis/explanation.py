@@ -222,6 +222,13 @@ def _order(counts: NDArray[np.int64], titles: list[str]) -> dict[str, int]:
     return {titles[to]: int(counts[to]) for to in order if counts[to]}
 
 
+def tell_shares(counts: dict[str, int]) -> str:
+    """Return counts of choices as shares, with their titles."""
+    total = sum(counts.values())
+    told = [f"{title} {count / total:.1%}" for title, count in counts.items()]
+    return ", ".join(told) or "nothing, the episode was over"
+
+
 def _sensors_of(rules: DecisionList | None) -> tuple[str, ...]:
     """Return the sensors that rules ask for, in their usual order."""
     asked = {condition.removeprefix(NOT) for condition in (rules.conditions if rules else ())}

@@ -46,7 +46,7 @@ MOST_UNITS = 64
 _UNMET = 1e-6  # of a visit is what the network would choose where it never was
 _FAR = 0.2  # of the goal below it, nothing is sharpened until it earns enough
 _LONGER = 4  # times as many programs as the network's longest episode may a trial have
-_POWERS = {GREEDY: (inf,), SAMPLED: (1.0, 1.4)}  # by which choices are sharpened, in turn
+_POWERS = {GREEDY: (inf,), SAMPLED: (1.0, 1.4, 1.8)}  # by which choices are sharpened, in turn
 
 Tell = Callable[[str, int], None]
 """Called with what comes next, and how many sizes were finished since the last call."""
@@ -58,7 +58,7 @@ class ExtractionConfig:
 
     sizes: tuple[int, ...] = SIZES
     """Units of a code that are tried."""
-    keep: float = 0.96
+    keep: float = 0.97
     """The share of the network's return that a smaller machine must keep, and of the episodes that
     it ends by itself."""
     choices: Choices = "auto"

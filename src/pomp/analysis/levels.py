@@ -44,6 +44,11 @@ class Level:
     is_same: bool = False
 
     @property
+    def heading(self) -> str:
+        """What stands above it."""
+        return f"As {self.name}" if self.name == RULES else f"As a {self.name}"
+
+    @property
     def size(self) -> str:
         """How large it is, in words."""
         count = len(self.machine.modes)

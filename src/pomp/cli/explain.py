@@ -128,7 +128,7 @@ def _level_lines(levels: "list[Level]") -> Iterator[str]:
     """Yield the lines about simpler machines: what comes after what, and what each costs."""
     for level in (one for one in levels[1:] if not one.is_same):
         yield ""
-        yield f"As {'' if level.name == 'rules' else 'a '}{level.name}: {level.size}"
+        yield f"{level.heading}: {level.size}"
         told = [level.explained.start, *(f"{m.title}. {m.rules}" for m in level.explained.modes)]
         for sentence in told:
             yield from wrap(sentence, _WIDE, initial_indent="  ", subsequent_indent="    ")
@@ -144,6 +144,8 @@ def _level_lines(levels: "list[Level]") -> Iterator[str]:
 
 def _lines(machine: "ProgramMachine", found: "Explanation") -> Iterator[str]:
     """Yield the lines of an explanation."""
+    from pomp.analysis.explanation import tell_shares
+
     told = found.found.to_json()
     ended = told["endings"]["by choice"]
     share = in_brackets(tell_share(told["mean"], told["ceiling"]))
@@ -160,7 +162,7 @@ def _lines(machine: "ProgramMachine", found: "Explanation") -> Iterator[str]:
     )
     yield from _comment(machine, "")
     yield ""
-    yield found.start or f"Begins with: {_shares(found.begins)}."
+    yield found.start or f"Begins with: {tell_shares(found.begins)}."
     for mode in found.modes:
         yield ""
         yield mode.title
@@ -176,6 +178,8 @@ def _comment(machine: "ProgramMachine", about: str) -> list[str]:
 
 def _mode_lines(mode: "ModeExplained") -> Iterator[str]:
     """Yield the lines about a mode below its program."""
+    from pomp.analysis.explanation import tell_shares
+
     yield from wrap(mode.words, _WIDE, initial_indent="  ", subsequent_indent="  ")
     yield from wrap(mode.rules, _WIDE, initial_indent="  ", subsequent_indent="  ")
     if mode.example is None:
@@ -186,15 +190,8 @@ def _mode_lines(mode: "ModeExplained") -> Iterator[str]:
         f"  {mode.per_episode:.1f} runs an episode ({mode.share:.1%} of all){idle}; "
         f"{mode.actions:.1f} actions each"
     )
-    yield f"  then: {_shares(mode.then)}"
+    yield f"  then: {tell_shares(mode.then)}"
     yield from _example_lines(mode.example)
-
-
-def _shares(counts: dict[str, int]) -> str:
-    """Return counts as shares, with their titles."""
-    total = sum(counts.values())
-    shares = [f"{title} {count / total:.1%}" for title, count in counts.items()]
-    return ", ".join(shares) or "nothing, the episode was over"
 
 
 def _example_lines(example: "Example") -> Iterator[str]:

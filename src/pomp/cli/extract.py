@@ -26,7 +26,7 @@ class Extract:
     and all numbers (extraction.json) into this new folder."""
     sizes: tuple[int, ...] | None = None
     """Units of a code that are tried; without it 2 3 4 6 8 12."""
-    keep: float = 0.96
+    keep: float = 0.97
     """The share of the network's return, and of the episodes that it ends by itself, that the state
     machine must keep while it is made small."""
     choices: Literal["auto", "greedy", "sampled"] = "auto"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pomp.analysis.explanation import Explanation, ModeExplained
+from pomp.analysis.explanation import Explanation, ModeExplained, tell_shares
 from pomp.analysis.levels import Level
 from pomp.experiments.reporting.documents import (
     MISSING,
@@ -43,7 +43,7 @@ def explain_machine(levels: Sequence[Level], notes: Sequence[str] = ()) -> Docum
     first = levels[0]
     machine, explained = first.machine, first.explained
     sections = [
-        Section("graph", "The machine", tuple(_graph(first, "machine"))),
+        Section("graph", "The machine", tuple(_show(first, "machine"))),
         Section("modes", "Its modes", tuple(map(_mode, explained.modes))),
         *(_level_section(number, level) for number, level in enumerate(levels[1:])),
     ]
@@ -74,11 +74,17 @@ def _facts(machine: ProgramMachine, explained: Explanation) -> dict[str, str]:
     }
 
 
-def _graph(level: Level, name: str) -> list[Block]:
-    """Return a machine's picture, and what it begins with."""
-    picture = fit_to_page(draw_machine(level.machine, level.explained.found))
-    begins = level.explained.start or f"Begins with {_shares(level.explained.begins)}."
-    return [_say(begins), Gallery((Picture(name, picture),))]
+def _show(level: Level, name: str) -> list[Block]:
+    """Return what a machine begins with, its picture, and its table or its text."""
+    machine, explained = level.machine, level.explained
+    picture = fit_to_page(draw_machine(machine, explained.found))
+    begins = explained.start or f"Begins with {tell_shares(explained.begins)}."
+    blocks: list[Block] = [_say(begins), Gallery((Picture(name, picture),))]
+    if isinstance(machine.transition, CodeTable):
+        blocks += [_table(level, machine.transition), *_observations(level)]
+    if isinstance(machine.transition, DecisionList):
+        blocks.append(Listing("As text", print_machine(machine).rstrip()))
+    return blocks
 
 
 def _say(text: str) -> Paragraph:
@@ -95,7 +101,7 @@ def _mode(mode: ModeExplained) -> Block:
         return Details(f"{mode.title}: never ran", (*blocks, Paragraph(_NEVER)), is_open=True)
     idle = f", {mode.idle:.1%} of them without an action" if mode.idle else ""
     ran = f"{mode.per_episode:.1f} runs an episode{idle}; {mode.actions:.1f} actions each."
-    blocks.append(Paragraph(f"{ran} Then: {_shares(mode.then)}."))
+    blocks.append(Paragraph(f"{ran} Then: {tell_shares(mode.then)}."))
     step = f"step {mode.example.step + 1} of episode {mode.example.episode + 1}"
     actions = f"{mode.example.actions} action{'' if mode.example.actions == 1 else 's'}"
     pictures = (
@@ -107,25 +113,14 @@ def _mode(mode: ModeExplained) -> Block:
     )
 
 
-def _shares(counts: dict[str, int]) -> str:
-    """Return counts as shares, with their titles."""
-    total = sum(counts.values())
-    told = [f"{title} {count / total:.1%}" for title, count in counts.items()]
-    return ", ".join(told) or "nothing, the episode was over"
-
-
 def _level_section(number: int, level: Level) -> Section:
-    """Return what a simpler machine is: its picture, its table or its rules."""
-    name, by = f"level-{number + 1}", level.machine.transition
-    blocks: list[Block] = [Paragraph(_SAME)] if level.is_same else _graph(level, name)
-    if isinstance(by, CodeTable) and not level.is_same:
-        blocks += [_table(level, by), *_observations(level)]
-    if isinstance(by, DecisionList):
+    """Return what a simpler machine is, and of rules what they say."""
+    name = f"level-{number + 1}"
+    blocks: list[Block] = [Paragraph(_SAME)] if level.is_same else _show(level, name)
+    if isinstance(level.machine.transition, DecisionList):
         told = [f"After {mode.title}. {mode.rules}" for mode in level.explained.modes]
-        blocks += [Listing("As text", print_machine(level.machine).rstrip()), *map(_say, told)]
-    return Section(
-        name, f"As a {level.name}" if level.name != "rules" else "As rules", tuple(blocks)
-    )
+        blocks += map(_say, told)
+    return Section(name, level.heading, tuple(blocks))
 
 
 def _table(level: Level, table: CodeTable) -> Grid:
