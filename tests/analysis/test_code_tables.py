@@ -11,6 +11,8 @@ from pomp.analysis.code_tables import (
     merge_alike,
     merge_equal,
     reachable_modes,
+    settle,
+    sharpen,
 )
 
 
@@ -67,6 +69,39 @@ def test_groups_choose_what_their_codes_chose_together():
     probs = gather(weights, np.array([0, 0, 1]))
     assert probs[0].tolist() == [[0.5, 0.5], [0.0, 1.0]]
     assert be_certain(probs)[0].tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_codes_that_end_differently_are_merged_last():
+    weights = np.array([[[50.0, 50.0, 0.0], [50.0, 46.0, 4.0], [80.0, 20.0, 0.0]]] * 3)
+    assert merge_alike(weights).groups(2).tolist() == [0, 0, 1]
+    assert merge_alike(weights, end_weight=20.0).groups(2).tolist() == [0, 1, 0]
+
+
+def test_codes_move_to_the_group_that_explains_them_best():
+    weights = np.array([[[9.0, 1.0], [1.0, 9.0], [8.0, 2.0], [2.0, 8.0], [9.0, 1.0]]] * 2)
+    assert settle(weights, np.array([0, 1, 1, 1, 0])).tolist() == [0, 1, 0, 1, 0]
+    assert settle(weights, np.array([0, 1, 2, 2, 2])).max() <= 2
+
+
+def test_settling_never_explains_less():
+    rng = np.random.default_rng(2)
+    weights = rng.random((3, 30, 3))
+
+    def explained(groups):
+        return (weights * np.log(gather(weights, groups)[:, groups])).sum()
+
+    for seed in range(5):
+        first = np.unique(np.random.default_rng(seed).integers(0, 5, 30), return_inverse=True)[1]
+        assert explained(settle(weights, first)) >= explained(first)
+
+
+def test_sharper_choices_leave_the_end_as_likely_as_it_was():
+    probs = np.array([[[0.6, 0.3, 0.1], [0.0, 0.0, 1.0]]])
+    sharp = sharpen(probs, 2.0)
+    assert sharp[0, 0].tolist() == pytest.approx([0.72, 0.18, 0.1])
+    assert sharp[0, 1].tolist() == [0.0, 0.0, 1.0]
+    assert sharpen(probs, 1.0) == pytest.approx(probs)
+    assert sharpen(probs, np.inf).tolist() == be_certain(probs).tolist()
 
 
 def test_a_mode_that_nothing_leads_to_is_not_reached():

@@ -9,6 +9,7 @@ import pytest
 
 from pomp.core import MissingExtraError, PompError
 from pomp.core.extras import (
+    AUTOMATA,
     CUDA,
     DISTRIBUTION,
     LEARN,
@@ -24,7 +25,7 @@ from pomp.core.extras import (
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = {LEARN, CUDA, PLOTS, TENSORBOARD, RESULTS, RAY}
+EXTRAS = {LEARN, CUDA, PLOTS, TENSORBOARD, RESULTS, RAY, AUTOMATA}
 
 
 @pytest.fixture

@@ -1,9 +1,17 @@
+from pomp.analysis.automata import MooreAutomaton as MooreAutomaton, moore_of as moore_of
 from pomp.analysis.bounds import Bound as Bound, bound as bound
+from pomp.analysis.explanation import Explanation as Explanation, explain as explain
 from pomp.analysis.extracted import (
     Extraction as Extraction,
     save_extraction as save_extraction,
 )
 from pomp.analysis.extraction import ExtractionConfig as ExtractionConfig, extract as extract
+from pomp.analysis.levels import (
+    Level as Level,
+    compare_levels as compare_levels,
+    levels_of as levels_of,
+    read_extracted as read_extracted,
+)
 from pomp.analysis.moore import (
     MooreMachine as MooreMachine,
     minimise_moore as minimise_moore,

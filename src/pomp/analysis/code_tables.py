@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _DIGITS = 9  # to which probabilities must agree to be equal
+_ROUNDS = 30  # of changes of groups at most
+_LEAST = 1e-12  # of a probability, where its logarithm is taken
 
 
 def merge_equal(table: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -53,7 +55,7 @@ class Merges:
         return number_groups(into)
 
 
-def merge_alike(weights: NDArray[np.float64]) -> Merges:
+def merge_alike(weights: NDArray[np.float64], end_weight: float = 1.0) -> Merges:
     """Merge the codes whose choices are most alike where they were met, pair by pair.
 
     What a merge costs is how much less is known about the choices of the episodes (the sum of
@@ -62,14 +64,17 @@ def merge_alike(weights: NDArray[np.float64]) -> Merges:
 
     Args:
         weights: `[K + 1, N, K + 1]` float64, how often what was chosen.
+        end_weight: how much more it counts whether the end is chosen than which mode is.
     """
     sums = np.array(weights.transpose(1, 0, 2), order="C")
     count = len(sums)
-    unsure = _uncertainty(sums)
+    unsure = _uncertainty(sums, end_weight)
     costs = np.full((count, count), np.inf)
     for code in range(count - 1):
         others = np.arange(code + 1, count)
-        costs[code, others] = costs[others, code] = _merging_costs(sums, unsure, code, others)
+        costs[code, others] = costs[others, code] = _merging_costs(
+            sums, unsure, code, others, end_weight
+        )
     nearest = costs.argmin(axis=1)  # the cheapest partner of each code
     alive, pairs = np.ones(count, np.bool_), []
     for _ in range(count - 1):
@@ -77,12 +82,12 @@ def merge_alike(weights: NDArray[np.float64]) -> Merges:
         gone = int(nearest[kept])
         pairs.append((kept, gone))
         sums[kept] += sums[gone]
-        unsure[kept] = _uncertainty(sums[kept])
+        unsure[kept] = _uncertainty(sums[kept], end_weight)
         alive[gone] = False
         costs[gone], costs[:, gone] = np.inf, np.inf
         others = np.flatnonzero(alive)
         others = others[others != kept]
-        found = _merging_costs(sums, unsure, kept, others)
+        found = _merging_costs(sums, unsure, kept, others, end_weight)
         costs[kept, others] = costs[others, kept] = found
         before = costs[others, nearest[others]]
         is_nearer = (found < before) | ((found == before) & (kept < nearest[others]))
@@ -93,10 +98,29 @@ def merge_alike(weights: NDArray[np.float64]) -> Merges:
     return Merges(np.array(pairs, np.int64).reshape(-1, 2))
 
 
-def _uncertainty(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+def _uncertainty(sums: NDArray[np.float64], end_weight: float) -> NDArray[np.float64]:
     """Return what is not known of choices, `[...]`, given `sums`, `[..., K + 1, K + 1]`."""
+    choices = -(sums * _log_shares(sums)).sum(axis=(-1, -2))
+    ends = _ends_of(sums)
+    return choices - (end_weight - 1) * (ends * _log_shares(ends)).sum(axis=(-1, -2))
+
+
+def _log_shares(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the logarithms of the shares, `[..., C]`, of counts, `sums` `[..., C]`."""
     totals = np.maximum(sums.sum(axis=-1, keepdims=True), 1e-300)
-    return -(sums * np.log(np.maximum(sums, 1e-300) / totals)).sum(axis=(-1, -2))
+    return np.log(np.maximum(sums, 1e-300) / totals)
+
+
+def _ends_of(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how often modes and how often the end was chosen.
+
+    Args:
+        sums: `[..., K + 1]` float64, how often what was chosen.
+
+    Returns:
+        `[..., 2]` float64.
+    """
+    return np.stack([sums[..., :-1].sum(axis=-1), sums[..., -1]], axis=-1)
 
 
 def _merging_costs(
@@ -104,6 +128,7 @@ def _merging_costs(
     unsure: NDArray[np.float64],
     code: int,
     others: NDArray[np.int64],
+    end_weight: float,
 ) -> NDArray[np.float64]:
     """Return what merging a code with others costs.
 
@@ -112,12 +137,68 @@ def _merging_costs(
         unsure: `[N]` float64, the uncertainty of each.
         code: which.
         others: `[M]` int64.
+        end_weight: as in `merge_alike`, how much more ends count.
 
     Returns:
         `[M]` float64, never below 0.
     """
-    together = _uncertainty(sums[code] + sums[others])
+    together = _uncertainty(sums[code] + sums[others], end_weight)
     return np.round(np.maximum(together - unsure[code] - unsure[others], 0.0), _DIGITS)
+
+
+def settle(
+    weights: NDArray[np.float64], groups: NDArray[np.int64], end_weight: float = 1.0
+) -> NDArray[np.int64]:
+    """Move codes to the groups whose choices explain theirs best, until none moves any more.
+
+    Merging pair by pair cannot take back what turned out to be a poor start; this can.
+
+    Args:
+        weights: `[K + 1, N, K + 1]` float64, how often what was chosen.
+        groups: `[N]` int64, the group of each code at first.
+        end_weight: how much more it counts whether the end is chosen than which mode is.
+
+    Returns:
+        `[N]` int64, the group of each code; a group may have lost all its codes and be gone.
+    """
+    ends = _ends_of(weights)
+    for _ in range(_ROUNDS):
+        probs = gather(weights, groups)
+        explained = np.einsum("mna,moa->no", weights, _log(probs), optimize=True)
+        explained += (end_weight - 1) * np.einsum(
+            "mna,moa->no", ends, _log(_ends_of(probs)), optimize=True
+        )
+        better = number_groups(explained.argmax(axis=1).tolist())
+        if (better == groups).all():
+            break
+        groups = better
+    return groups
+
+
+def _log(probs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the logarithms of `probs`, `[...]`; of 0 that of something tiny."""
+    return np.log(np.maximum(probs, _LEAST))
+
+
+def sharpen(probs: NDArray[np.float64], power: float) -> NDArray[np.float64]:
+    """Return a table whose choices between modes are more certain; how likely the end is, stays.
+
+    A group of codes chooses as its codes did together, so less surely than each of them.
+
+    Args:
+        probs: `[K + 1, O, K + 1]` float64.
+        power: that probabilities are raised to; infinite: only the likeliest choices are left,
+            the end among them.
+
+    Returns:
+        `[K + 1, O, K + 1]` float64.
+    """
+    if np.isinf(power):
+        return be_certain(probs)
+    modes, ends = probs[..., :-1], probs[..., -1:]
+    raised = (modes / np.maximum(modes.sum(axis=-1, keepdims=True), _LEAST)) ** power
+    shares = raised / np.maximum(raised.sum(axis=-1, keepdims=True), _LEAST)
+    return np.concatenate([shares * (1.0 - ends), ends], axis=-1)
 
 
 def gather(weights: NDArray[np.float64], groups: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.analysis.observed import ObservationExplained, Observed
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import lines_of
 from pomp.dsl.words import describe_program
 from pomp.karel.sensor_set import SensorSet
+from pomp.machine.code_table import CodeTable
+from pomp.machine.diagram import name_observations
 from pomp.machine.episodes import Episodes
 from pomp.machine.evaluation import (
     Evaluation,
@@ -21,7 +24,7 @@ from pomp.machine.evaluation import (
 )
 from pomp.machine.policy import STOP, ProgramMachine
 from pomp.machine.sensors import NOT, describe_condition
-from pomp.machine.transitions import DecisionList, Rule
+from pomp.machine.transitions import DecisionList, Rule, Transition
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class ModeExplained:
         title: its name or number.
         program: its lines.
         words: its program in words.
-        rules: what comes after it, in words; empty: a network chooses.
+        rules: what comes after it, by rules or a table, in words; empty: a network chooses.
         runs: how often it ran in all.
         share: of all runs of modes.
         per_episode: runs in an episode, on average.
@@ -85,6 +88,7 @@ class Explanation:
         start: what it begins with, in words; empty: a network chooses.
         begins: what it began with, by title, with how often; the most frequent first.
         modes: one by one.
+        observations: of an extracted machine, one by one; of others, none.
     """
 
     found: Evaluation
@@ -93,6 +97,7 @@ class Explanation:
     start: str
     begins: dict[str, int]
     modes: tuple[ModeExplained, ...]
+    observations: tuple[ObservationExplained, ...] = ()
 
 
 def explain(
@@ -111,31 +116,35 @@ def explain(
     worlds, draws = (exact[0], None) if exact else begin_drawn(setting, episodes, seed or 0)
     running = machine.episodes(setting, worlds)
     watched, steps = _Watched(running, len(machine.modes)), list[NDArray[np.int16]]()
+    by = machine.transition
+    observed = Observed(by, running) if isinstance(by, CodeTable) else None
     for choices in choose_steps(machine, running, draws):
         watched.look(steps)
         steps.append(choices)
+        if observed:
+            observed.look(choices)
     watched.look(steps)
     found = replace(conclude(running, steps), weights=exact[1] if exact else None)
-    rules = machine.transition if isinstance(machine.transition, DecisionList) else None
     titles = [*machine.titles, STOP]
     counts = found.transitions(len(machine.modes))
     return Explanation(
         found=found,
-        kind=machine.transition.kind,
-        sensors=_sensors_of(rules),
-        start=_describe_start(rules, titles) if rules else "",
+        kind=by.kind,
+        sensors=_sensors_of(by if isinstance(by, DecisionList) else None),
+        start=_describe_start(by, titles),
         begins=_order(counts[0], titles),
         modes=tuple(
             ModeExplained(
                 title=titles[mode],
                 program=tuple(lines_of(parse(program))),
                 words=describe_program(parse(program)),
-                rules=_describe_rules(rules, titles, mode) if rules else "",
+                rules=_describe_after(by, titles, mode),
                 then=_order(counts[mode + 1], titles),
                 **watched.tell(mode),
             )
             for mode, program in enumerate(machine.modes)
         ),
+        observations=observed.tell() if observed else (),
     )
 
 
@@ -213,31 +222,62 @@ def _order(counts: NDArray[np.int64], titles: list[str]) -> dict[str, int]:
     return {titles[to]: int(counts[to]) for to in order if counts[to]}
 
 
+def tell_shares(counts: dict[str, int]) -> str:
+    """Return counts of choices as shares, with their titles."""
+    total = sum(counts.values())
+    told = [f"{title} {count / total:.1%}" for title, count in counts.items()]
+    return ", ".join(told) or "nothing, the episode was over"
+
+
 def _sensors_of(rules: DecisionList | None) -> tuple[str, ...]:
     """Return the sensors that rules ask for, in their usual order."""
     asked = {condition.removeprefix(NOT) for condition in (rules.conditions if rules else ())}
     return tuple(sensor for sensor in (rules.known.names if rules else ()) if sensor in asked)
 
 
-def _describe_start(rules: DecisionList, titles: list[str]) -> str:
-    """Return what a machine does first, as a sentence."""
+def _describe_start(by: Transition, titles: list[str]) -> str:
+    """Return what a machine does first, as a sentence; nothing if it is not written down."""
 
-    def begin(to: int | None) -> str:
-        return "ends at once" if to is None else f"begins with `{titles[to]}`"
+    def begin(to: int) -> str:
+        return "ends at once" if titles[to] is titles[-1] else f"begins with `{titles[to]}`"
 
-    text = _enumerate(rules.start, begin, rules.known)
-    return text[0].upper() + text[1:]
+    text = _describe(by, 0, begin, len(titles) - 1)
+    return text[:1].upper() + text[1:]
 
 
-def _describe_rules(rules: DecisionList, titles: list[str], mode: int) -> str:
-    """Return what comes after a mode, as a sentence."""
+def _describe_after(by: Transition, titles: list[str], mode: int) -> str:
+    """Return what comes after a mode, as a sentence; nothing if it is not written down."""
 
-    def go_on(to: int | None) -> str:
+    def go_on(to: int) -> str:
         if to == mode:
             return "repeats itself"
-        return "stops" if to is None else f"goes on with `{titles[to]}`"
+        return "stops" if titles[to] is titles[-1] else f"goes on with `{titles[to]}`"
 
-    return f"Afterwards: {_enumerate(rules.after[mode], go_on, rules.known)}"
+    text = _describe(by, mode + 1, go_on, len(titles) - 1)
+    return f"Afterwards: {text}" if text else ""
+
+
+def _describe(by: Transition, row: int, act: Callable[[int], str], end: int) -> str:
+    """Return what rules or a table of codes choose after a mode, in words.
+
+    Args:
+        by: what chooses.
+        row: 0 for the start, else one more than the mode's number.
+        act: says in words where a choice leads.
+        end: the number of the end.
+    """
+    if isinstance(by, DecisionList):
+        rules = (by.start, *by.after)[row]
+        return _enumerate(rules, lambda to: act(end if to is None else to), by.known)
+    if not isinstance(by, CodeTable):
+        return ""
+    told = []
+    for to, column in enumerate(by.probs[row].T):
+        if (column == 1.0).all():
+            return f"{act(to)}."
+        if names := name_observations(column):
+            told.append(f"{act(to)} at {', '.join(names)}")
+    return "; ".join(told) + "."
 
 
 def _enumerate(rules: Sequence[Rule], act: Callable[[int | None], str], known: SensorSet) -> str:

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from pomp.analysis.automata import END, moore_of
 from pomp.analysis.code_tables import equal_modes, equal_rows, merge_equal, reachable_modes
 from pomp.core.errors import ConfigError, OutputError
+from pomp.core.extras import AUTOMATA, is_installed
 from pomp.core.storage import write_text
 from pomp.machine.code_table import CodeTable
 from pomp.machine.dot import print_dot
@@ -19,7 +21,7 @@ from pomp.machine.evaluation import Evaluation
 from pomp.machine.policy import ProgramMachine
 
 REDUCED, MINIMAL, EXTRACTION_FILE = "machine", "minimal", "extraction.json"
-END = "end"
+AUTOMATON_FILE = "minimal.aalpy.dot"
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,15 @@ class SizeTried:
         units: of a code.
         codes: that were met.
         columns: that are left when codes with equal columns of the complete table are merged.
-        complete: the machine with these, whose choices are the likeliest.
+        complete: the machine with these, whose choices are the likeliest; None: it was not tried,
+            since those of the network itself earn far too little.
         merged: by kind of choices, the smallest machine that was found to keep enough.
     """
 
     units: int
     codes: int
     columns: int
-    complete: TableTrial
+    complete: TableTrial | None
     merged: dict[str, TableTrial]
 
     def to_json(self) -> dict[str, Any]:
@@ -77,7 +80,7 @@ class SizeTried:
             "units": self.units,
             "codes": self.codes,
             "columns": self.columns,
-            "complete": self.complete.to_json(),
+            "complete": self.complete.to_json() if self.complete else None,
             "merged": {kind: trial.to_json() for kind, trial in self.merged.items()},
         }
 
@@ -249,7 +252,8 @@ def check_new_folder(folder: str | Path) -> Path:
 def save_extraction(extraction: Extraction, folder: str | Path) -> None:
     """Write both machines, their graphs and all numbers into a new folder.
 
-    It is made under another name first, so that it is there as a whole or not at all.
+    If AALpy is installed and nothing is drawn, the minimal machine is there for it, too. The folder
+    is made under another name first, so that it is there as a whole or not at all.
 
     Raises:
         OutputError: the folder exists, or cannot be written.
@@ -265,6 +269,8 @@ def save_extraction(extraction: Extraction, folder: str | Path) -> None:
             machine.save(draft / name)
             write_text(draft / f"{name}.dot", print_dot(machine))
             write_text(draft / f"{name}.svg", draw_machine(machine, found))
+        if table_of(extraction.minimal).is_sure and is_installed(AUTOMATA):
+            write_text(draft / AUTOMATON_FILE, moore_of(extraction.minimal).to_dot())
         told = json.dumps(extraction.to_json(), indent=1)
         write_text(draft / EXTRACTION_FILE, told + "\n")
         draft.rename(path)

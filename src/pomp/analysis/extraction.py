@@ -11,31 +11,52 @@ validation starts, and only what comes out is played on those of evaluation.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from math import inf, isqrt
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.analysis.code_tables import be_certain, gather, merge_alike, merge_equal
+from pomp.analysis.code_tables import (
+    be_certain,
+    gather,
+    merge_alike,
+    merge_equal,
+    settle,
+    sharpen,
+)
 from pomp.analysis.extracted import Extraction, SizeTried, TableTrial, minimise
+from pomp.analysis.watching import watch
 from pomp.core.configs import check_choices, check_ranges
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
 from pomp.core.streams import Purpose, open_streams
-from pomp.engine.starts import draw_starts, reset
+from pomp.engine.starts import reset
 from pomp.machine.code_table import CodeTable, layers_of
 from pomp.machine.config import BottleneckConfig
-from pomp.machine.evaluation import Evaluation, evaluate, list_all, play, play_exactly
+from pomp.machine.evaluation import (
+    Evaluation,
+    begin_exactly,
+    evaluate,
+    list_all,
+    play,
+    play_exactly,
+)
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.teaching import MixedChoices
 from pomp.machine.transitions import NetworkTransition
 
 Choices = Literal["auto", "greedy", "sampled"]
 
+GREEDY, SAMPLED = "greedy", "sampled"
 SIZES = (2, 3, 4, 6, 8, 12)
 MOST_UNITS = 64
+EVALUATED = 400
+"""Evaluation starts that are played where something is drawn."""
 _UNMET = 1e-6  # of a visit is what the network would choose where it never was
+_FAR = 0.2  # of the goal below it, nothing is sharpened until it earns enough
+_MORE = 4  # times as many episodes are played again with what earned enough
 _LONGER = 4  # times as many programs as the network's longest episode may a trial have
+_POWERS = {GREEDY: (inf,), SAMPLED: (1.0, 1.4, 1.8)}  # by which choices are sharpened, in turn
 
 Tell = Callable[[str, int], None]
 """Called with what comes next, and how many sizes were finished since the last call."""
@@ -47,7 +68,7 @@ class ExtractionConfig:
 
     sizes: tuple[int, ...] = SIZES
     """Units of a code that are tried."""
-    keep: float = 0.95
+    keep: float = 0.97
     """The share of the network's return that a smaller machine must keep, and of the episodes that
     it ends by itself."""
     choices: Choices = "auto"
@@ -104,7 +125,7 @@ def extract(
         tell(f"{units} units", 0)
         tried.append(study.try_size(units))
         tell(f"{units} units", 1)
-    kind, units, trial = study.pick(tried)
+    kind, units, trial = study.pick()
     origin = {"extraction": {"units": units, "choices": kind, "seed": seed}}
     extracted = replace(
         machine,
@@ -121,26 +142,21 @@ def extract(
         is_enough=trial.is_enough,
         goal=study.goal,
         sizes=tuple(tried),
-        network=evaluate(machine),
+        network=_evaluate(machine),
         greedy=evaluate(machine, greedy=True),
-        found=evaluate(extracted),
-        minimal_found=evaluate(minimal),
+        found=_evaluate(extracted),
+        minimal_found=_evaluate(minimal),
     )
 
 
-@dataclass(frozen=True)
-class _Met:
-    """What episodes of the network met, in N macro steps.
+def _evaluate(machine: ProgramMachine) -> Evaluation:
+    """Play a machine on evaluation starts: on all, or on enough to tell shares of a return apart.
 
-    Attributes:
-        features: `[N, D]` float32, what it made of what it saw.
-        modes: `[N]` int64, the last modes; -1 before the first.
-        probs: `[N, K + 1]` float64, how likely what was chosen.
+    Returns vary from episode to episode; with the hundred of the paper's tables, a share is off by
+    two hundredths now and then.
     """
-
-    features: NDArray[np.float32]
-    modes: NDArray[np.int64]
-    probs: NDArray[np.float64]
+    is_exact = begin_exactly(machine, machine.configure()) is not None
+    return evaluate(machine, episodes=None if is_exact else EVALUATED)
 
 
 class _Study:
@@ -160,41 +176,33 @@ class _Study:
         from pomp.machine.bottleneck import OpenedNetwork
 
         self._machine, self._config, self._seed = machine, config, seed
-        self._has_greedy = False
+        self._has_greedy, self._may_be_greedy = False, config.choices == GREEDY
+        self._found: list[tuple[str, int, TableTrial]] = []  # by kind and units, all that was tried
         self._setting = machine.configure()
         self._transition, self._network = transition, OpenedNetwork(transition)
         found = self._play(machine)
         self.goal = found.mean - (1.0 - config.keep) * abs(found.mean)
+        self._hopeless = self.goal - _FAR * abs(self.goal)
         self._least_ended = config.keep * float(found.ended.mean())
         most = machine.episode.most_steps
         if found.ended.all():
             most = min(most, _LONGER * (int(found.programs.max()) + 1))
         self._short = replace(machine.episode, most_steps=most)
-        self._met = self._watch(int(found.programs.mean()) + 1)
+        if config.choices == "auto":  # a table does hardly better than the network it is asked of
+            certain = self._play(machine, is_greedy=True)
+            self._may_be_greedy = certain.mean >= self._hopeless
+        length = int(found.programs.mean()) + 1
+        self._met = watch(machine, self._network, config.episodes, length, seed)
 
-    def _watch(self, length: int) -> _Met:
-        """Play episodes that teach, of about so many programs."""
-        count, modes = self._config.episodes, len(self._machine.modes)
-        worlds = draw_starts(self._setting, count, self._seed, Purpose.EXTRACTION)
-        running = self._machine.episodes(self._setting, worlds)
-        mixed = MixedChoices(count, modes, length, self._seed)
-        choose, look = self._transition.chooser(running), self._network.watch(running)
-        features, last = list[NDArray[np.float32]](), list[NDArray[np.int64]]()
-        while not mixed.is_over(running.ending):
-            goes_on = running.ending == 0
-            features.append(look()[goes_on])
-            last.append(running.mode[goes_on])
-            running.step(mixed.mix(choose(None), choose(mixed.draw())))
-        met, before = np.concatenate(features), np.concatenate(last)
-        probs = self._network.probabilities(met)[np.arange(len(met)), before + 1]
-        return _Met(met, before, probs)
-
-    def _play(self, machine: ProgramMachine, again: bool = False) -> Evaluation:
+    def _play(
+        self, machine: ProgramMachine, *, again: bool = False, is_greedy: bool = False
+    ) -> Evaluation:
         """Play a machine on trial starts, or on all starts where that is exact.
 
         Args:
             machine: which.
-            again: whether the starts are others than those of the first time.
+            again: whether the starts are others than those of the first time, and more.
+            is_greedy: whether the likeliest choices are taken, not drawn ones.
         """
         table = machine.transition
         exact = None
@@ -205,39 +213,41 @@ class _Study:
                 return play_exactly(machine, self._setting, *exact)
             except ConfigError:  # it draws, though the task does not say so
                 pass
-        count = self._config.trials
-        first = count if again else 0
+        trials = self._config.trials
+        first, count = (trials, _MORE * trials) if again else (0, trials)
         starts = open_streams(Purpose.VALIDATION, self._seed, worlds=count, first=first)
         draws = open_streams(Purpose.VALIDATION, self._seed, 1, worlds=count, first=first)
-        return play(machine, self._setting, reset(self._setting, starts), draws)
+        worlds = reset(self._setting, starts)
+        return play(machine, self._setting, worlds, None if is_greedy else draws)
 
     def _try(self, table: CodeTable, again: bool = False) -> TableTrial:
-        """Run a table, again on other starts; a machine that never ends is stopped early."""
-        found = self._play(replace(self._machine, transition=table, episode=self._short), again)
+        """Run a table; a machine that never ends is stopped early.
+
+        Args:
+            table: which.
+            again: whether on other starts, which were not searched for luck; else what it earned
+                must be enough by a standard error.
+        """
+        machine = replace(self._machine, transition=table, episode=self._short)
+        found = self._play(machine, again=again)
         error = 0.0 if found.is_exact else found.std / len(found.returns) ** 0.5
         has_ended = float(found.ended.mean()) >= self._least_ended
-        is_enough = found.mean - error >= self.goal and has_ended
+        is_enough = found.mean - (0.0 if again else error) >= self.goal and has_ended
         return TableTrial(table, found.mean, error, is_enough)
 
-    def pick(self, tried: list[SizeTried]) -> tuple[str, int, TableTrial]:
+    def pick(self) -> tuple[str, int, TableTrial]:
         """Return the kind, the units and the trial of the machine that is kept.
 
         It is the one with the fewest observations among those that earned enough and do so again
         on other starts, since of many tries some are lucky; greedy ones first. Else it is the one
         that earned most.
         """
-        found = [
-            (kind, size.units, trial)
-            for size in tried
-            for kind, trial in (("greedy", size.complete), *size.merged.items())
-            if self._config.choices in ("auto", kind)
-        ]
-        enough = [one for one in found if one[2].is_enough]
-        enough.sort(key=lambda one: (one[0] != "greedy", one[2].observations))
+        enough = [one for one in self._found if one[2].is_enough]
+        enough.sort(key=lambda one: (one[0] != GREEDY, one[2].observations))
         for kind, units, trial in enough:
             if self._try(trial.table, again=True).is_enough:
                 return kind, units, trial
-        kind, units, trial = max(found, key=lambda one: one[2].mean)
+        kind, units, trial = max(self._found, key=lambda one: one[2].mean)
         return kind, units, replace(trial, is_enough=False)
 
     def try_size(self, units: int) -> SizeTried:
@@ -264,58 +274,67 @@ class _Study:
                 codes, again[groups], np.ascontiguousarray(probs[:, first]),
             )  # fmt: skip
 
-        complete = self._try(tabulate(np.arange(len(codes)), be_certain(asked)))
+        certain = tabulate(np.arange(len(codes)), be_certain(asked))
+        complete = self._try(certain) if self._may_be_greedy else None
         visits = np.zeros_like(asked)
         np.add.at(visits, (met.modes + 1, which), met.probs)
         merged = {}
         for kind in self._kinds():
             weighed = visits + _UNMET * asked
-            if kind == "greedy":
+            if kind == GREEDY:
                 weighed = be_certain(asked) * weighed.sum(axis=-1, keepdims=True)
-            merged[kind] = self._shrink(weighed, kind, tabulate)
-            self._has_greedy |= kind == "greedy" and merged[kind].is_enough
-        columns = complete.observations
-        return SizeTried(units, len(codes), columns, complete, merged)
+            trials = self._shrink(weighed, _POWERS[kind], tabulate)
+            self._found += [(kind, units, trial) for trial in trials]
+            enough = [trial for trial in trials if trial.is_enough]
+            merged[kind] = enough[-1] if enough else max(trials, key=lambda trial: trial.mean)
+            self._has_greedy |= kind == GREEDY and bool(enough)
+        if complete:
+            self._found.append((GREEDY, units, complete))
+        return SizeTried(units, len(codes), len(certain.observations), complete, merged)
 
     def _kinds(self) -> Iterator[str]:
         """Yield the kinds of choices to try; drawn ones only as long as they are needed."""
-        if self._config.choices in ("auto", "greedy"):
-            yield "greedy"
-        if self._config.choices == "sampled" or (
-            self._config.choices == "auto" and not self._has_greedy
-        ):
-            yield "sampled"
+        if self._may_be_greedy:
+            yield GREEDY
+        if self._config.choices != GREEDY and not self._has_greedy:
+            yield SAMPLED
 
     def _shrink(
         self,
         weighed: NDArray[np.float64],
-        kind: str,
+        powers: tuple[float, ...],
         tabulate: Callable[[NDArray[np.int64], NDArray[np.float64]], CodeTable],
-    ) -> TableTrial:
+    ) -> list[TableTrial]:
         """Merge codes as long as the machine earns enough.
 
         Args:
             weighed: `[K + 1, N, K + 1]` float64, how often what was chosen.
-            kind: greedy or sampled.
+            powers: by which choices are sharpened, until it earns enough.
             tabulate: makes a table, given the groups of codes and the probabilities of groups.
-        """
-        merges = merge_alike(weighed)
 
-        def run(count: int) -> TableTrial:
-            groups = merges.groups(count)
+        Returns:
+            All that was tried; of those that earn enough, the smallest is the last.
+        """
+        end_weight = self._config.bottleneck.end_weight
+        merges, trials = merge_alike(weighed, end_weight), list[TableTrial]()
+
+        def run(count: int) -> bool:
+            groups = settle(weighed, merges.groups(count), end_weight)
             probs = gather(weighed, groups)
-            return self._try(tabulate(groups, be_certain(probs) if kind == "greedy" else probs))
+            for power in powers:
+                trials.append(self._try(tabulate(groups, sharpen(probs, power))))
+                if trials[-1].is_enough or trials[-1].mean < self._hopeless:
+                    break
+            return trials[-1].is_enough
 
         low, high = 1, weighed.shape[1]
-        best = run(high)
-        if not best.is_enough:
-            return best
-        high = best.observations
+        if not run(high):
+            return trials
+        high = trials[-1].observations
         while low < high:
-            middle = (low + high) // 2
-            trial = run(middle)
-            if trial.is_enough:
-                best, high = trial, middle
+            middle = isqrt(low * high)  # few are enough, and they are played soonest
+            if run(middle):
+                high = middle
             else:
                 low = middle + 1
-        return best
+        return trials

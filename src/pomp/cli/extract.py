@@ -26,7 +26,7 @@ class Extract:
     and all numbers (extraction.json) into this new folder."""
     sizes: tuple[int, ...] | None = None
     """Units of a code that are tried; without it 2 3 4 6 8 12."""
-    keep: float = 0.95
+    keep: float = 0.97
     """The share of the network's return, and of the episodes that it ends by itself, that the state
     machine must keep while it is made small."""
     choices: Literal["auto", "greedy", "sampled"] = "auto"
@@ -54,7 +54,7 @@ class Extract:
 
         check_new_folder(self.out)
         config = self._config()
-        found = self._extract(load_machine(self.machine, self.allow), config)
+        found = extract_shown(load_machine(self.machine, self.allow), config, self.seed)
         save_extraction(found, self.out)
         if self.json:
             print(json.dumps({**found.to_json(), "out": self.out}))
@@ -76,15 +76,19 @@ class Extract:
             bottleneck=BottleneckConfig.of(self.recipe),
         )
 
-    def _extract(self, machine: "ProgramMachine", config: "ExtractionConfig") -> "Extraction":
-        """Extract, and show how far it is."""
-        from pomp.analysis.extraction import extract
 
-        progress = ProgressLine("sizes tried", len(config.sizes))
-        try:
-            return extract(machine, config, seed=self.seed, tell=progress.step)
-        finally:
-            progress.close()
+def extract_shown(
+    machine: "ProgramMachine", config: "ExtractionConfig | None" = None, seed: int = 0
+) -> "Extraction":
+    """Extract a state machine, and show how far it is."""
+    from pomp.analysis.extraction import ExtractionConfig, extract
+
+    config = config or ExtractionConfig()
+    progress = ProgressLine("sizes tried", len(config.sizes))
+    try:
+        return extract(machine, config, seed=seed, tell=progress.step)
+    finally:
+        progress.close()
 
 
 def _text(found: "Extraction", out: str) -> str:
@@ -112,7 +116,8 @@ def _text(found: "Extraction", out: str) -> str:
 def _size_line(size: dict[str, Any]) -> str:
     """Return one line about a size of codes."""
     merged = ", ".join(f"{kind} {_trial(trial)}" for kind, trial in size["merged"].items())
-    return f"{size['units']:>5}  {size['codes']:>5}  {_trial(size['complete']):>20}  {merged:>28}"
+    complete = _trial(size["complete"]) if size["complete"] else f"{size['columns']} (-)"
+    return f"{size['units']:>5}  {size['codes']:>5}  {complete:>20}  {merged:>28}"
 
 
 def _trial(trial: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from pomp.core.errors import MissingExtraError
 
 DISTRIBUTION = "pomp-rl"
 LEARN, CUDA, PLOTS, TENSORBOARD = "learn", "cuda", "plots", "tensorboard"
-RESULTS, RAY = "results", "ray"
+RESULTS, RAY, AUTOMATA = "results", "ray", "automata"
 
 _MODULES = {
     LEARN: "torch",
@@ -18,6 +18,7 @@ _MODULES = {
     TENSORBOARD: "tensorboard",
     RESULTS: "duckdb",
     RAY: "ray",
+    AUTOMATA: "aalpy",
 }
 """The module by whose absence an extra is missed; `load_cuda` tells what CUDA lacks."""
 _CPU_BUILD = "pip install torch --index-url https://download.pytorch.org/whl/cpu"

@@ -21,8 +21,9 @@ SMALLEST, LARGEST = 3, 128
 SHOWN_WORLDS = 8
 """Pictures of a batch in a notebook."""
 
-_AGENTS = "^>v<"
-_AGENTS_ON_MARKER = "nesw"
+AGENTS, AGENTS_ON_MARKER = "^>v<", "nesw"
+"""The agent in a map's text, by its facing; on a free cell, and on one with markers."""
+
 _UPPER_AGENTS = "NESW"
 
 
@@ -78,7 +79,7 @@ class Map:
                 raise WorldError(f"the lines of a map are equally long: {got}")
             for col, sign in enumerate(line):
                 grid[row, col] = _cell_of(sign, row, col)
-                for signs in (_AGENTS, _AGENTS_ON_MARKER, _UPPER_AGENTS):
+                for signs in (AGENTS, AGENTS_ON_MARKER, _UPPER_AGENTS):
                     if sign in signs:
                         agents.append((row, col, Facing(signs.index(sign))))
         if len(agents) != 1:
@@ -98,7 +99,7 @@ class Map:
             signs = [_sign_of(int(cell)) for cell in cells]
             if row == self.row:
                 on_marker = self.grid[row, self.col] & COUNT
-                signs[self.col] = (_AGENTS_ON_MARKER if on_marker else _AGENTS)[self.facing]
+                signs[self.col] = (AGENTS_ON_MARKER if on_marker else AGENTS)[self.facing]
             lines.append("".join(signs))
         return "\n".join(lines)
 
@@ -106,9 +107,9 @@ class Map:
 def _cell_of(sign: str, row: int, col: int) -> int:
     if sign == "#":
         return WALL
-    if sign in ". " + _AGENTS + _UPPER_AGENTS:
+    if sign in ". " + AGENTS + _UPPER_AGENTS:
         return 0
-    if sign == "m" or sign in _AGENTS_ON_MARKER:
+    if sign == "m" or sign in AGENTS_ON_MARKER:
         return 1
     if sign.isascii() and sign.isdigit():
         return int(sign)

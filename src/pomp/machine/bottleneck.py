@@ -31,6 +31,7 @@ _CHUNK = 8192  # features that are looked at together
 _MOST_NORM = 5.0  # of a gradient
 _PATIENCE = 50  # epochs without improvement, after which learning stops
 _ELSEWHERE = 0.1  # the share, among decisions, of those after modes that did not run before
+_SURE = 1 - 1e-6  # the largest probability whose complement has a logarithm
 _CHECKED = 0.1  # the share of the features by which improvement is measured
 
 
@@ -49,15 +50,36 @@ class OpenedNetwork:
         self._network = Ensemble(self.shape, [transition.modes], "cpu")
         self._parts = self.shape.split(torch.from_numpy(self.shape.pack(transition.arrays))[None])
 
-    def watch(self, episodes: Episodes) -> Callable[[], NDArray[np.float32]]:
-        """Return what computes features of episodes on the CPU, `[B, D]` float32, as they go on."""
+    def watch(self, episodes: Episodes) -> Callable[[NDArray[np.int64]], NDArray[np.float32]]:
+        """Return what computes features of episodes on the CPU as they go on.
+
+        Returns:
+            Turns the numbers of some of the episodes, `[N]` int64, into `[N, D]` float32.
+        """
         views = Views([episodes], self.transition.config.inputs, members=1)
 
         @torch.no_grad()
-        def look() -> NDArray[np.float32]:
-            return np.array(self._network.look(self._parts, views.look())[0].numpy())
+        def look(which: NDArray[np.int64]) -> NDArray[np.float32]:
+            seen = views.look()[:, torch.from_numpy(which)]
+            return self._network.look(self._parts, seen)[0].numpy()
 
         return look
+
+    @torch.no_grad()
+    def probabilities_after(
+        self, features: NDArray[np.float32], modes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return how likely the network's choices are.
+
+        Args:
+            features: `[N, D]` float32.
+            modes: `[N]` int64, the last modes; -1 before the first.
+
+        Returns:
+            `[N, K + 1]` float64.
+        """
+        found = self.log_probs(torch.from_numpy(features), torch.from_numpy(modes))
+        return found.double().exp().numpy()
 
     def probabilities(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """Return what the network would choose after each mode.
@@ -69,19 +91,27 @@ class OpenedNetwork:
             `[N, K + 1, K + 1]` float64: a row for each last mode, the first for the start, and a
             column for each choice, the last for the end.
         """
-        found = [
-            self.log_probs(torch.from_numpy(features[first : first + _CHUNK])).double().exp()
-            for first in range(0, len(features), _CHUNK)
-        ]
-        return torch.cat(found).numpy()
-
-    def log_probs(self, features: Tensor) -> Tensor:
-        """Return the logarithms of `probabilities` of `features` `[N, D]`: `[N, K + 1, K + 1]`."""
         rows = self.transition.modes + 1
-        modes = torch.arange(-1, rows - 1).repeat(len(features))[None]
-        repeated = features.repeat_interleave(rows, dim=0)[None]
-        logits, _ = self._network.decide(self._parts, repeated, modes)
-        return logits[0].view(len(features), rows, -1).log_softmax(dim=-1)
+        found = []
+        for first in range(0, len(features), _CHUNK):
+            some = features[first : first + _CHUNK]
+            modes = np.tile(np.arange(-1, rows - 1), len(some))
+            probs = self.probabilities_after(np.repeat(some, rows, axis=0), modes)
+            found.append(probs.reshape(len(some), rows, rows))
+        return np.concatenate(found)
+
+    def log_probs(self, features: Tensor, modes: Tensor) -> Tensor:
+        """Return how likely the network's choices are, as logarithms.
+
+        Args:
+            features: `[N, D]` float32.
+            modes: `[N]` int64, the last modes; -1 before the first.
+
+        Returns:
+            `[N, K + 1]` float32.
+        """
+        logits, _ = self._network.decide(self._parts, features[None], modes[None])
+        return logits[0].log_softmax(dim=-1)
 
 
 @dataclass(frozen=True)
@@ -220,9 +250,13 @@ def fit_bottleneck(
     Raises:
         TrainingError: the loss is not a number any more.
     """
-    objective = _Objective(network, torch.from_numpy(features), torch.from_numpy(modes), config)
     key = open_streams(Purpose.EXTRACTION, seed, 3, units, worlds=1)[0]
-    return Bottleneck(_learn(objective, bottleneck_shapes(features.shape[1], units), config, key))
+    generator = _open_generator(key)
+    objective = _Objective(
+        network, torch.from_numpy(features), torch.from_numpy(modes), config, generator
+    )
+    shapes = bottleneck_shapes(features.shape[1], units)
+    return Bottleneck(_learn(objective, shapes, config, generator))
 
 
 def fit_codes(
@@ -248,14 +282,19 @@ def fit_codes(
     objective = _Reconstruction(torch.from_numpy(features), of_states)
     key = open_streams(Purpose.EXTRACTION, seed, 4, units, int(of_states), worlds=1)[0]
     shapes = bottleneck_shapes(features.shape[1], units, of_states=of_states)
-    return Bottleneck(_learn(objective, shapes, config, key, features.mean(axis=0)), of_states)
+    generator, middle = _open_generator(key), features.mean(axis=0)
+    return Bottleneck(_learn(objective, shapes, config, generator, middle), of_states)
+
+
+def _open_generator(key: np.uint64) -> torch.Generator:
+    return torch.Generator().manual_seed(int(key >> np.uint64(1)))
 
 
 def _learn(
     objective: "_Loss",
     shapes: dict[str, tuple[int, ...]],
     config: BottleneckConfig,
-    key: np.uint64,
+    generator: torch.Generator,
     middle: NDArray[np.float32] | None = None,
 ) -> Arrays:
     """Minimise what an objective says of the weights of a bottleneck.
@@ -264,7 +303,7 @@ def _learn(
         objective: says it.
         shapes: of the weights, by name.
         config: how.
-        key: of what is drawn: first weights and batches.
+        generator: of what is drawn: first weights and batches.
         middle: `[D]` float32, what is decoded at first, but for noise; without it, all of a feature
             of few numbers may be cut off at 0 at first, and stay so.
 
@@ -274,7 +313,6 @@ def _learn(
     Raises:
         TrainingError: the loss is not a number any more.
     """
-    generator = torch.Generator().manual_seed(int(key >> np.uint64(1)))
     parts = _draw_parts(shapes, generator)
     if middle is not None:
         *_, last = parts.values()  # the bias of the decoder's last layer
@@ -346,11 +384,17 @@ class _Objective:
     """
 
     def __init__(
-        self, network: OpenedNetwork, features: Tensor, modes: Tensor, config: BottleneckConfig
+        self,
+        network: OpenedNetwork,
+        features: Tensor,
+        modes: Tensor,
+        config: BottleneckConfig,
+        generator: torch.Generator,
     ) -> None:
         """Compute what a network would choose with `features`, `[N, D]`, after `modes`, `[N]`."""
         self._network, self.features, self.modes = network, features, modes
         self._weight = config.weight if config.recipe == "decisions" else 0.0
+        self._end_weight, self._generator = config.end_weight, generator
         spread = features.var(dim=0, correction=0).sum()
         self._unit = 1.0 / max(float(spread), 1e-12) if self._weight else 1.0 / features.shape[1]
         self._targets = torch.from_numpy(network.probabilities(features.numpy())).float()
@@ -362,12 +406,28 @@ class _Objective:
         loss = ((decoded - wanted) ** 2).sum(dim=1).mean() * self._unit
         if not self._weight:
             return loss
-        target = self._targets[rows]
-        entropy = torch.special.xlogy(target, target).sum(dim=-1)
-        divergences = entropy - (target * self._network.log_probs(decoded)).sum(dim=-1)
-        met = divergences[torch.arange(len(rows)), self.modes[rows] + 1]
-        decisions = (1 - _ELSEWHERE) * met + _ELSEWHERE * divergences.mean(dim=1)
-        return (1 - self._weight) * loss + self._weight * decisions.mean()
+        modes = self._targets.shape[1]
+        any_mode = torch.randint(modes, (len(rows),), generator=self._generator) - 1
+        met = self._diverge(decoded, rows, self.modes[rows])
+        elsewhere = self._diverge(decoded, rows, any_mode)
+        decisions = (1 - _ELSEWHERE) * met + _ELSEWHERE * elsewhere
+        return (1 - self._weight) * loss + self._weight * decisions
+
+    def _diverge(self, decoded: Tensor, rows: Tensor, modes: Tensor) -> Tensor:
+        """Return how far choices with decoded features are from the network's, on average.
+
+        Args:
+            decoded: `[B, D]` float32.
+            rows: `[B]` int64, the features that they should be.
+            modes: `[B]` int64, the last modes.
+        """
+        target, found = self._targets[rows, modes + 1], self._network.log_probs(decoded, modes)
+        choices = (torch.special.xlogy(target, target) - target * found).sum(dim=-1)
+        ends = torch.stack([target[:, -1], 1 - target[:, -1]])
+        goes_on = torch.log1p(-found[:, -1].exp().clamp(max=_SURE))
+        found_ends = torch.stack([found[:, -1], goes_on])
+        ending = (torch.special.xlogy(ends, ends) - ends * found_ends).sum(dim=0)
+        return (choices + (self._end_weight - 1) * ending).mean()
 
 
 def _draw_parts(shapes: dict[str, tuple[int, ...]], generator: torch.Generator) -> dict[str, Any]:

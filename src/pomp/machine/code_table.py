@@ -5,6 +5,7 @@ few units. Codes that lead to the same choices are one observation, O1, O2, ...;
 chosen at each of them after each mode. A code that nobody met is taken for the nearest known one.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -69,8 +70,33 @@ class CodeTable:
         """Return what chooses by the table, on the worlds' device."""
         import torch
 
+        from pomp.machine.network import choose
+        from pomp.machine.views import as_tensor
+
+        device = episodes.worlds.device
+        observe, mode = self.observer(episodes), as_tensor(episodes.mode)
+        logits = torch.from_numpy(self.probs).log().to(device)
+
+        @torch.no_grad()
+        def choose_next(draws: NDArray[np.float64] | None) -> Any:
+            last = (mode + 1).clamp(max=self.modes)
+            numbers = None if draws is None else torch.from_numpy(draws).to(device)
+            choices = choose(logits[last, observe()], numbers)
+            return choices.numpy() if device == "cpu" else choices
+
+        return choose_next
+
+    def observer(self, episodes: Episodes) -> Callable[[], Any]:
+        """Return what looks at the worlds.
+
+        Returns:
+            Gives a tensor, `[B]` int64 on the worlds' device: the number of the observation that
+            each world is now; 0 where the episode is over.
+        """
+        import torch
+
         from pomp.machine.bottleneck import encode, find_nearest
-        from pomp.machine.network import Ensemble, Shape, choose
+        from pomp.machine.network import Ensemble, Shape
         from pomp.machine.views import Views
 
         device = episodes.worlds.device
@@ -80,18 +106,19 @@ class CodeTable:
         views = Views([episodes], self.config.inputs, members=1)
         codes = torch.from_numpy(self.codes).to(device, torch.float32)
         groups = torch.from_numpy(self.groups).to(device)
-        logits = torch.from_numpy(self.probs).log().to(device)
 
         @torch.no_grad()
-        def choose_next(draws: NDArray[np.float64] | None) -> Any:
-            seen = encode(weights, network.look(layers, views.look())[0])
-            observation = groups[find_nearest(seen, codes)]
-            last = (views.mode()[0] + 1).clamp(max=self.modes)
-            numbers = None if draws is None else torch.from_numpy(draws).to(device)
-            choices = choose(logits[last, observation], numbers)
-            return choices.numpy() if device == "cpu" else choices
+        def observe() -> Any:
+            seen, goes_on = views.look(), torch.arange(len(episodes), device=device)
+            if device == "cpu":  # looking costs most; on a GPU a whole batch is as quick
+                goes_on = torch.from_numpy(np.flatnonzero(episodes.ending == 0))
+                seen = seen[:, goes_on]
+            code = encode(weights, network.look(layers, seen)[0])
+            found = groups.new_zeros(len(episodes))
+            found[goes_on] = groups[find_nearest(code, codes)]
+            return found
 
-        return choose_next
+        return observe
 
     def to_json(self) -> dict[str, Any]:
         """Return its settings and sizes."""

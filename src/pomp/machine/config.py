@@ -69,9 +69,11 @@ class BottleneckConfig:
     as in the paper the feature alone."""
     weight: float = 0.98
     """The share of the decisions in the loss of that recipe; the feature has the rest."""
+    end_weight: float = 20.0
+    """How much more the decision to end counts than that between modes: a wrong end is for good."""
     epochs: int = 400
     """Passes over the features at most."""
-    steps: int = 5000
+    steps: int = 2000
     """Gradient steps at most."""
     batch: int = 256
     """Features of a step. Published: 32."""
@@ -81,8 +83,8 @@ class BottleneckConfig:
     def __post_init__(self) -> None:
         check_choices(self, recipe=Recipe)
         check_ranges(
-            self, weight=(0.0, 1.0), epochs=(1, 1_000_000), steps=(1, 100_000_000),
-            batch=(1, 1_000_000), learning_rate=(1e-9, 10.0),
+            self, weight=(0.0, 1.0), end_weight=(1.0, 1e6), epochs=(1, 1_000_000),
+            steps=(1, 100_000_000), batch=(1, 1_000_000), learning_rate=(1e-9, 10.0),
         )  # fmt: skip
 
     @classmethod

@@ -259,14 +259,14 @@ def _code_exits(probs: NDArray[np.float64], shares: NDArray[np.float64] | None) 
         if (column == 1.0).all():
             conditions: tuple[str, ...] = ("always",)
         else:
-            conditions = _join(_name_observations(column))
+            conditions = _join(name_observations(column))
         told = shares is not None and shares.any()
         note = f"{shares[to]:.0%}" if told else ""  # type: ignore[index]  # it is not None
         exits.append(Exit(to, conditions, note, None if shares is None else float(shares[to])))
     return exits
 
 
-def _name_observations(probs: NDArray[np.float64]) -> list[str]:
+def name_observations(probs: NDArray[np.float64]) -> list[str]:
     """Return the names of observations, as `O1-O3`, or with how likely a choice is there.
 
     Args:
