@@ -1,4 +1,12 @@
 from pomp.analysis.bounds import Bound as Bound, bound as bound
+from pomp.analysis.distillation import (
+    DistillationConfig as DistillationConfig,
+    distill as distill,
+)
+from pomp.analysis.distilled import (
+    Distillation as Distillation,
+    save_distillation as save_distillation,
+)
 from pomp.analysis.extracted import (
     Extraction as Extraction,
     save_extraction as save_extraction,

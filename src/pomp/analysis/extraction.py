@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from pomp.analysis.code_tables import be_certain, gather, merge_alike, merge_equal
 from pomp.analysis.extracted import Extraction, SizeTried, TableTrial, minimise
+from pomp.analysis.trials import Trials, error_of
+from pomp.analysis.watching import watch
 from pomp.core.configs import check_choices, check_ranges
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
-from pomp.core.streams import Purpose, draw_units, open_streams
-from pomp.engine.starts import draw_starts, reset
 from pomp.machine.code_table import CodeTable, layers_of
 from pomp.machine.config import BottleneckConfig
-from pomp.machine.evaluation import Evaluation, evaluate, list_all, play, play_exactly
+from pomp.machine.evaluation import evaluate
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import NetworkTransition
 
@@ -33,10 +33,7 @@ Choices = Literal["auto", "greedy", "sampled"]
 
 SIZES = (2, 3, 4, 6, 8, 12)
 MOST_UNITS = 64
-_RANDOM = 0.3  # of the choices in the random part of an episode
 _UNMET = 1e-6  # of a visit is what the network would choose where it never was
-_LONGER = 4  # times as many programs as the network's longest episode may a trial have
-_STARTS, _DRAWS, _MIXING = 0, 1, 2  # streams of the episodes that teach
 
 Tell = Callable[[str, int], None]
 """Called with what comes next, and how many sizes were finished since the last call."""
@@ -128,21 +125,6 @@ def extract(
     )
 
 
-@dataclass(frozen=True)
-class _Met:
-    """What episodes of the network met, in N macro steps.
-
-    Attributes:
-        features: `[N, D]` float32, what it made of what it saw.
-        modes: `[N]` int64, the last modes; -1 before the first.
-        probs: `[N, K + 1]` float64, how likely what was chosen.
-    """
-
-    features: NDArray[np.float32]
-    modes: NDArray[np.int64]
-    probs: NDArray[np.float64]
-
-
 class _Study:
     """A network that is looked into: what it met, and what is enough.
 
@@ -159,76 +141,18 @@ class _Study:
     ) -> None:
         from pomp.machine.bottleneck import OpenedNetwork
 
-        self._machine, self._config, self._seed = machine, config, seed
+        self._config, self._seed = config, seed
         self._has_greedy = False
-        self._setting = machine.configure()
         self._transition, self._network = transition, OpenedNetwork(transition)
-        found = self._play(machine)
-        self.goal = found.mean - (1.0 - config.keep) * abs(found.mean)
-        self._least_ended = config.keep * float(found.ended.mean())
-        most = machine.episode.most_steps
-        if found.ended.all():
-            most = min(most, _LONGER * (int(found.programs.max()) + 1))
-        self._short = replace(machine.episode, most_steps=most)
-        self._met = self._watch(int(found.programs.mean()) + 1)
-
-    def _watch(self, length: int) -> _Met:
-        """Play episodes that teach, of about so many programs.
-
-        Three of four are sampled, the fourth is greedy, which ends with the others at the latest;
-        in every second one, some choices up to a random step are random modes.
-        """
-        count, modes = self._config.episodes, len(self._machine.modes)
-        worlds = draw_starts(self._setting, count, self._seed, Purpose.EXTRACTION)
-        running = self._machine.episodes(self._setting, worlds)
-        draws = open_streams(Purpose.EXTRACTION, self._seed, _DRAWS, worlds=count)
-        mixing = open_streams(Purpose.EXTRACTION, self._seed, _MIXING, worlds=count)
-        until = draw_units(mixing, 1)[0] * length * (np.arange(count) % 2)
-        is_greedy = np.arange(count) % 4 == 3
-        choose, look = self._transition.chooser(running), self._network.watch(running)
-        features, last, step = list[NDArray[np.float32]](), list[NDArray[np.int64]](), 0
-        while not (running.ending[~is_greedy] != 0).all():
-            goes_on = running.ending == 0
-            features.append(look()[goes_on])
-            last.append(running.mode[goes_on])
-            mixed, which = draw_units(mixing, 2)
-            choices = np.where(is_greedy, choose(None), choose(draw_units(draws, 1)[0]))
-            is_mixed = (mixed < _RANDOM) & (step < until)
-            running.step(np.where(is_mixed, (which * modes).astype(np.int64), choices))
-            step += 1
-        met, before = np.concatenate(features), np.concatenate(last)
-        probs = self._network.probabilities(met)[np.arange(len(met)), before + 1]
-        return _Met(met, before, probs)
-
-    def _play(self, machine: ProgramMachine, again: bool = False) -> Evaluation:
-        """Play a machine on trial starts, or on all starts where that is exact.
-
-        Args:
-            machine: which.
-            again: whether the starts are others than those of the first time.
-        """
-        table = machine.transition
-        exact = None
-        if isinstance(table, CodeTable) and table.is_sure:
-            exact = list_all(self._setting)
-        if exact is not None and len(exact[0]) <= self._config.trials:
-            try:
-                return play_exactly(machine, self._setting, *exact)
-            except ConfigError:  # it draws, though the task does not say so
-                pass
-        count = self._config.trials
-        first = count if again else 0
-        starts = open_streams(Purpose.VALIDATION, self._seed, worlds=count, first=first)
-        draws = open_streams(Purpose.VALIDATION, self._seed, 1, worlds=count, first=first)
-        return play(machine, self._setting, reset(self._setting, starts), draws)
+        self._trials = Trials(machine, config.keep, config.trials, seed)
+        self.goal = self._trials.goal
+        length = int(self._trials.network.programs.mean()) + 1
+        self._met = watch(machine, self._network, config.episodes, length, seed)
 
     def _try(self, table: CodeTable, again: bool = False) -> TableTrial:
         """Run a table, again on other starts; a machine that never ends is stopped early."""
-        found = self._play(replace(self._machine, transition=table, episode=self._short), again)
-        error = 0.0 if found.is_exact else found.std / len(found.returns) ** 0.5
-        has_ended = float(found.ended.mean()) >= self._least_ended
-        is_enough = found.mean - error >= self.goal and has_ended
-        return TableTrial(table, found.mean, error, is_enough)
+        found = self._trials.play(replace(self._trials.machine, transition=table), again)
+        return TableTrial(table, found.mean, error_of(found), self._trials.is_enough(found))
 
     def pick(self, tried: list[SizeTried]) -> tuple[str, int, TableTrial]:
         """Return the kind, the units and the trial of the machine that is kept.
