@@ -1,13 +1,13 @@
 """Many decision lists between the same modes tried at once: each on all starts of a trial."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pomp.analysis.trials import Trials
-from pomp.engine.lanes import BY_CHOICE
+from pomp.engine.lanes import BY_CHOICE, BY_LIMIT
 from pomp.engine.rule_lists import choose_by_rules
 from pomp.karel.sensor_set import SHIPPED
 from pomp.machine.episodes import Episodes
@@ -57,27 +57,37 @@ class ListTrials:
         self._trials, machine = trials, trials.machine
         self._setting, self._modes = machine.configure(), machine.modes
         self._worlds, self._weights = trials.starts()
-        self._most = machine.episode.most_steps * self._setting.scale
         programs = trials.network.programs
         self._patience = max(_LEAST_PATIENCE, int(programs.mean()) // 3)
         self._scale = abs(trials.network.mean) or 1.0
 
-    def run(self, lists: Sequence[DecisionList]) -> list[Tried]:
-        """Play all lists."""
-        share = max(1, _TOGETHER // len(self._worlds))
+    def run(self, lists: Sequence[DecisionList], part: int = 0, parts: int = 1) -> list[Tried]:
+        """Play all lists on all starts, or on a part of them.
+
+        Args:
+            lists: which.
+            part: which part.
+            parts: how many there are.
+        """
+        count = len(self._worlds)
+        chosen = np.arange(part % min(parts, count), count, parts)
+        share = max(1, _TOGETHER // len(chosen))
         return [
             tried
             for first in range(0, len(lists), share)
-            for tried in self._run_some(lists[first : first + share])
+            for tried in self._run_some(lists[first : first + share], chosen)
         ]
 
-    def _run_some(self, lists: Sequence[DecisionList]) -> Iterator[Tried]:
-        running = self._play(lists)
-        shape = (len(lists), len(self._worlds))
-        ended = (running.ending == BY_CHOICE).reshape(shape) @ self._weights
+    def _run_some(
+        self, lists: Sequence[DecisionList], chosen: NDArray[np.int64]
+    ) -> Iterator[Tried]:
+        """Play lists on the `chosen` starts, `[n]` int64."""
+        running, shape = self._play(lists, chosen), (len(lists), len(chosen))
+        weights = self._weights[chosen] / self._weights[chosen].sum()
+        ended = (running.ending == BY_CHOICE).reshape(shape) @ weights
         returns = running.returns.reshape(shape)
-        means = returns @ self._weights
-        spread = np.sqrt((returns - means[:, None]) ** 2 @ self._weights / shape[1])
+        means = returns @ weights
+        spread = np.sqrt((returns - means[:, None]) ** 2 @ weights / shape[1])
         for rules, mean, error, share in zip(lists, means, spread, ended, strict=True):
             yield self._judge(rules, float(mean), float(error), float(share))
 
@@ -89,21 +99,27 @@ class ListTrials:
         is_enough = mean - error >= self._trials.goal and ended >= least
         return Tried(rules, mean, ended, score, is_enough)
 
-    def _play(self, lists: Sequence[DecisionList]) -> Episodes:
-        """Play episodes until they end, or earn nothing more for long."""
-        count = len(self._worlds)
-        worlds = self._worlds.take(np.tile(np.arange(count), len(lists)))
-        episode = replace(self._trials.machine.episode, most_steps=self._most)
-        modes = [self._modes] * len(lists)
+    def _play(self, lists: Sequence[DecisionList], chosen: NDArray[np.int64]) -> Episodes:
+        """Play on the `chosen` starts, `[n]` int64, until all ended or earned nothing for long.
+
+        What goes on earning nothing is stopped, and its return is what it would be if it went on
+        losing as it did.
+        """
+        worlds = self._worlds.take(np.tile(chosen, len(lists)))
+        modes, episode = [self._modes] * len(lists), self._trials.machine.episode
         running = Episodes(self._setting, modes, worlds, episode, restarts=False)
         rules = pack_rules([(one.start, *one.after) for one in lists], SHIPPED)
         best = np.full(len(worlds), -np.inf)
         waited: NDArray[np.int64] = np.zeros(len(worlds), np.int64)
-        while ((running.ending == 0) & (waited < self._patience)).any():
+        while not running.ending.all():
             choices = choose_by_rules(self._setting, worlds, rules, running.mode, running.sense())
             running.step(choices)
             waited = np.where(running.returns > best, 0, waited + 1)
             best = np.maximum(best, running.returns)
+            stuck = (running.ending == 0) & (waited >= self._patience)
+            losses = (best[stuck] - running.returns[stuck]) / self._patience
+            running.returns[stuck] -= losses * (episode.most_steps - running.taken[stuck])
+            running.ending[stuck] = BY_LIMIT
         return running
 
 

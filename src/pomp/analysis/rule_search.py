@@ -16,13 +16,14 @@ from pomp.analysis.rule_trees import Lessons, Split
 from pomp.core.streams import Purpose, draw_units, open_streams
 from pomp.machine.transitions import DecisionList, Rule
 
-CHAINS = 8
+CHAINS, PROPOSALS = 8, 4
 _BEGINNINGS = 4  # the best lists, with which the chains begin
 _UNITS = 24  # random numbers for one change
 _WARMTH = 0.02  # of the best score is the first temperature
 _SPREADING = 30  # rounds after which the worst chains go on with the best lists
 _SEARCH = 3  # the stream of changes
 _TWICE = 0.3  # of the proposals are two changes
+_PARTS = 4  # of the starts; on one of them proposals are compared first
 
 
 class _Dice:
@@ -62,7 +63,7 @@ class RuleSearch:
         self._trials, self._lessons = trials, lessons
         order = sorted(begin, key=lambda one: -one.score)[:_BEGINNINGS]
         self._chains = [order[number % len(order)] for number in range(CHAINS)]
-        self._streams = open_streams(Purpose.EXTRACTION, seed, _SEARCH, worlds=CHAINS)
+        self._streams = open_streams(Purpose.EXTRACTION, seed, _SEARCH, worlds=CHAINS * PROPOSALS)
         modes = lessons.weights.shape[1]
         self._met = [np.flatnonzero(lessons.modes == number - 1) for number in range(modes)]
         self.best = order[0]
@@ -71,7 +72,7 @@ class RuleSearch:
         """Change the lists of all chains so often, or until one is enough."""
         warmth = _WARMTH * abs(self.best.score)
         for number in range(rounds):
-            self._run_round(warmth * (1 - number / rounds) + 1e-12)
+            self._run_round(number, warmth * (1 - number / rounds) + 1e-12)
             if number % _SPREADING == _SPREADING - 1:
                 self._chains.sort(key=lambda one: -one.score)
                 self._chains[-CHAINS // 4 :] = self._chains[: CHAINS // 4]
@@ -79,12 +80,17 @@ class RuleSearch:
             if self.best.is_enough:
                 return
 
-    def _run_round(self, warmth: float) -> None:
-        """Try a change of each chain's list, and go on with it if it is good enough."""
+    def _run_round(self, number: int, warmth: float) -> None:
+        """Try changes of each chain's list, and go on with the best if it is good enough."""
         units = draw_units(self._streams, _UNITS)
-        dice = [_Dice(units[:, chain]) for chain in range(CHAINS)]
-        changed = [self._change(one.rules, d) for one, d in zip(self._chains, dice, strict=True)]
-        for chain, found in enumerate(self._trials.run(changed)):
+        dice = [_Dice(units[:, stream]) for stream in range(CHAINS * PROPOSALS)]
+        changed = [self._change(self._chains[n % CHAINS].rules, one) for n, one in enumerate(dice)]
+        scores = [one.score for one in self._trials.run(changed, number, _PARTS)]
+        best = [
+            max(range(chain, len(changed), CHAINS), key=scores.__getitem__)
+            for chain in range(CHAINS)
+        ]
+        for chain, found in enumerate(self._trials.run([changed[n] for n in best])):
             loss = self._chains[chain].score - found.score
             if dice[chain].chance() < math.exp(min(0.0, -loss / warmth)):
                 self._chains[chain] = found

@@ -15,6 +15,9 @@ from pomp.karel.counts import COUNT_TYPE, COUNTS, count_in
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
 
+ANY_LOW, ANY_HIGH = -1, int(np.iinfo(COUNT_TYPE).max)
+"""What a count that a rule does not compare lies between."""
+
 
 class RuleArrays(NamedTuple):
     """R rules of C machines with K + 1 lists each, all behind each other, for compiled code.
@@ -40,35 +43,32 @@ class RuleArrays(NamedTuple):
 
 
 @scalar
-def count_asked(asked, cells, constants, pose, counts):
-    """Write those counts of one world that are `asked` for, `[A]` int32, to `counts` `[N]` int32.
-
-    `cells` `[H * W]` uint8 and `constants` `[N]` int64 are read.
-    """
-    place = 0
-    while place < len(asked):
-        number = np.int64(asked[place])
-        counts[number] = count_in(number, cells, constants, pose)
-        place += 1
-
-
-@scalar
-def first_to_hold(rules, rule, reading, counts):
+def first_to_hold(rules, rule, reading, cells, constants, pose, counts):
     """Return where the first rule of a list leads that holds; the last one always does.
+
+    Nothing is counted before a rule needs it, and nothing twice.
 
     Args:
         rules: the `RuleArrays`.
         rule: the first rule of the list.
         reading: of the sensors.
-        counts: `[N]` int32, read.
+        cells: `[H * W]` uint8, read.
+        constants: `[N]` int64, read.
+        pose: where the agent is.
+        counts: `[N]` int32, scratch.
     """
-    fires = False
+    fires, counted = False, 0
     while not fires:
         fires = reading & rules.masks[rule] == rules.wanted[rule]
         place = 0
         while fires and place < len(rules.asked):
-            number = rules.asked[place]
-            fires = rules.lows[rule, number] <= counts[number] < rules.highs[rule, number]
+            number = np.int64(rules.asked[place])
+            low, high = rules.lows[rule, number], rules.highs[rule, number]
+            if low > ANY_LOW or high < ANY_HIGH:
+                if counted >> number & 1 == 0:
+                    counts[number] = count_in(number, cells, constants, pose)
+                    counted |= 1 << number
+                fires = low <= counts[number] < high
             place += 1
         rule += 1
     return rules.targets[rule - 1]
@@ -88,12 +88,13 @@ def choose_in(index, rules, constants, worlds, mode, senses, counts, choices):
         counts: `[B, N]` int32, scratch.
         choices: `[B]` int64, written.
     """
-    pose = np.int64(worlds.pose[index])
-    count_asked(rules.asked, worlds.cells[index], constants, pose, counts[index])
     machine = index // (len(worlds.pose) // len(rules.first))
     row = min(mode[index] + 1, rules.first.shape[1] - 1)  # that of an ended episode is not used
     rule, reading = np.int64(rules.first[machine, row]), np.int64(senses[index])
-    choices[index] = first_to_hold(rules, rule, reading, counts[index])
+    choices[index] = first_to_hold(
+        rules, rule, reading, worlds.cells[index], constants, np.int64(worlds.pose[index]),
+        counts[index],
+    )  # fmt: skip
 
 
 @kernel
@@ -114,25 +115,24 @@ def _choose_all(rules, constants, worlds, mode, senses, counts, choices):
 
 
 @kernel
-def _count_all(asked, constants, worlds, counts):
-    """Write counts of every world, as `count_asked` does.
+def _count_all(constants, worlds, counts):
+    """Write all counts of every world.
 
     Args:
-        asked: `[A]` int32, read.
         constants: `[N]` int64, read.
         worlds: the `Worlds`, read.
         counts: `[B, N]` int32, written.
     """
     for index in range(len(worlds.pose)):
         pose = np.int64(worlds.pose[index])
-        count_asked(asked, worlds.cells[index], constants, pose, counts[index])
+        for number in range(counts.shape[1]):
+            counts[index, number] = count_in(number, worlds.cells[index], constants, pose)
 
 
 def count_worlds(setting: Setting, worlds: WorldBatch) -> Any:
     """Return all counts of worlds on the CPU, `[B, N]` int32."""
     counts = np.empty((len(worlds), len(COUNTS)), COUNT_TYPE)
-    asked = np.arange(len(COUNTS), dtype=np.int32)
-    _count_all(asked, setting.constants, worlds.arrays, counts)
+    _count_all(setting.constants, worlds.arrays, counts)
     return counts
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pomp.engine.rule_lists import RuleArrays
+from pomp.engine.rule_lists import ANY_HIGH, ANY_LOW, RuleArrays
 from pomp.karel.counts import COUNT_TYPE, COUNTS
 from pomp.karel.sensor_set import SensorSet
 from pomp.machine.sensors import NOT, read_condition, read_threshold
@@ -13,7 +13,6 @@ from pomp.machine.sensors import NOT, read_condition, read_threshold
 if TYPE_CHECKING:
     from pomp.machine.transitions import Rule
 
-_MOST = np.iinfo(COUNT_TYPE).max
 _IMPOSSIBLE = 1 << 30  # the bit of a sensor that there is not
 
 
@@ -29,8 +28,8 @@ def pack_rules(machines: Sequence[Sequence[Sequence["Rule"]]], known: SensorSet)
     boxes = [_box_of(rule.when, known) for rules in lists for rule in rules]
     ends = np.cumsum([len(rules) for rules in lists])
     first = np.concatenate([[0], ends[:-1]]).reshape(len(machines), -1)
-    lows = np.full((len(boxes), len(COUNTS)), -1, COUNT_TYPE)
-    highs = np.full((len(boxes), len(COUNTS)), _MOST, COUNT_TYPE)
+    lows = np.full((len(boxes), len(COUNTS)), ANY_LOW, COUNT_TYPE)
+    highs = np.full((len(boxes), len(COUNTS)), ANY_HIGH, COUNT_TYPE)
     for row, (_, _, intervals) in enumerate(boxes):
         for count, (low, high) in intervals.items():
             lows[row, count], highs[row, count] = low, high
@@ -58,7 +57,7 @@ def _box_of(when: Sequence[str], known: SensorSet) -> tuple[int, int, dict[int, 
                 mask, wanted = mask | _IMPOSSIBLE, wanted | _IMPOSSIBLE
             mask, wanted = mask | bit, wanted | bit * is_wanted
         elif found := read_threshold(condition):
-            low, high = intervals.get(found.count, (-1, _MOST))
+            low, high = intervals.get(found.count, (ANY_LOW, ANY_HIGH))
             if found.is_below:
                 high = min(high, found.number)
             else:
