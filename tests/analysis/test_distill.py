@@ -12,6 +12,7 @@ from commands import call
 from networks import STEP, TURN, of_network
 from pomp.analysis.distillation import DistillationConfig, distill
 from pomp.analysis.distilled import save_distillation
+from pomp.analysis.extraction import ExtractionConfig, extract
 from pomp.analysis.list_trials import ListTrials
 from pomp.analysis.rule_search import RuleSearch, prune
 from pomp.analysis.rule_trees import Forest, Lessons, collect, see
@@ -20,6 +21,7 @@ from pomp.analysis.watching import watch
 from pomp.core.errors import ConfigError, OutputError
 from pomp.karel.sensors import SENSORS
 from pomp.machine.bottleneck import OpenedNetwork
+from pomp.machine.config import BottleneckConfig
 from pomp.machine.sensors import COUNT_NAMES
 from pomp.machine.text import print_machine
 from pomp.machine.transitions import DecisionList, Rule
@@ -208,8 +210,9 @@ def test_a_file_that_exists_is_not_written_over(found, tmp_path):
     assert (tmp_path / "up.machine").read_text() == "mine"
 
 
-def test_a_machine_of_your_own_kind_has_nothing_to_distil():
-    machine = of_network([STEP, TURN])
-    rules = DecisionList((Rule(0),), ((Rule(0),), (Rule(0),)))
-    with pytest.raises(ConfigError, match="rules are distilled from a network, and this machine"):
-        distill(replace(machine, transition=rules))
+def test_an_extracted_machine_has_nothing_to_distil():
+    quick = BottleneckConfig(steps=20)
+    config = ExtractionConfig(sizes=(2,), episodes=4, trials=4, bottleneck=quick)
+    table = extract(of_network([STEP, TURN]), config).machine
+    with pytest.raises(ConfigError, match=r"this machine has none: .* distil the machine it came"):
+        distill(table)

@@ -99,6 +99,7 @@ def test_compiled_rules_choose_what_plain_ones_do():
         ("not markers at least 5", "there are fewer than 5 markers in the world"),
         ("not row below 3", "the row is at least 3"),
         ("free ahead below 2", "there are fewer than 2 free cells ahead, up to the wall"),
+        ("way left at least 3", "the nearest marker is at least 3 cells to the left"),
     ],
 )
 def test_a_count_is_described_in_words(condition, words):

@@ -42,7 +42,21 @@ def _place(name: str, meaning: str, what: str) -> Count:
     return Count(name, meaning, f"{what} is at least {{}}", f"{what} is below {{}}")
 
 
-_SIDES = ("ahead", "right", "behind", "left")  # a quarter turn to the right each
+def _way(side: str, where: str) -> Count:
+    return Count(
+        f"way {side}",
+        f"how many cells {where} the nearest marker is; 0 if it is not on this side",
+        f"the nearest marker is at least {{}} cells {where}",
+        f"the nearest marker is not {{}} or more cells {where}",
+    )
+
+
+_SIDES = {  # a quarter turn to the right each
+    "ahead": "ahead",
+    "right": "to the right",
+    "behind": "behind",
+    "left": "to the left",
+}
 
 COUNTS = (
     _things("markers", "markers in the world"),
@@ -51,8 +65,11 @@ COUNTS = (
     _place("row", "the agent's row; the wall above is row 0", "the row"),
     _place("column", "the agent's column; the wall to the left is column 0", "the column"),
     _place("heading", "0 north, 1 east, 2 south, 3 west", "the heading"),
-    *(_things(f"free {side}", f"free cells {side}, up to the wall") for side in _SIDES),
-    *(_things(f"way {side}", f"cells to go {side} to the nearest marker") for side in _SIDES),
+    *(
+        _things(f"free {side}", f"free cells {where}, up to the wall")
+        for side, where in _SIDES.items()
+    ),
+    *(_way(side, where) for side, where in _SIDES.items()),
 )
 
 
