@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pomp.core.compiling import scalar
-from pomp.karel.dynamics import COUNT, HEIGHT, WALL, WIDTH
+from pomp.karel.dynamics import COUNT, WALL, WIDTH, part_of_way, way_to_marker
 
 COUNT_TYPE = np.int32
 
@@ -102,40 +102,6 @@ def free_cells(cells, constants, pose, turn):
 
 
 @scalar
-def nearest_marker(cells, constants, pose):
-    """Return the cell of the nearest other marker; the agent's own cell if there is none.
-
-    Nearest is as in `find_marker`: of equally near ones the first in reading order.
-    """
-    own, width = pose >> 2, constants[WIDTH]
-    found, nearest = own, 0
-    cell, last = 0, constants[HEIGHT] * width
-    while cell < last:
-        if cells[cell] & COUNT != 0 and cell != own:
-            distance = abs(cell // width - own // width) + abs(cell % width - own % width)
-            if nearest == 0 or distance < nearest:
-                found, nearest = cell, distance
-                last = min(last, (own // width + distance) * width)  # rows below are no nearer
-        cell += 1
-    return found
-
-
-@scalar
-def way_to_marker(cells, constants, pose, turn):
-    """Return how many cells to one side of the agent the nearest other marker is.
-
-    It is the marker of the compass (`find_marker`). 0: it is not on that side, or there is none.
-    """
-    own, width = pose >> 2, constants[WIDTH]
-    marker = nearest_marker(cells, constants, pose)
-    down, across = marker // width - own // width, marker % width - own % width
-    side = (pose + turn) & 3
-    forward = across if side & 1 else -down
-    forward = -forward if side & 2 else forward
-    return max(forward, 0)
-
-
-@scalar
 def add_up(cells, bits):
     """Return the sum, over the cells, `[H * W]` uint8, of some of their bits."""
     found, cell = 0, 0
@@ -170,4 +136,5 @@ def count_in(number, cells, constants, pose):
         return pose & 3
     if number < _WAY:
         return free_cells(cells, constants, pose, number - _FREE)
-    return way_to_marker(cells, constants, pose, number - _WAY)
+    down, across = way_to_marker(cells, constants, pose)
+    return max(part_of_way(down, across, (pose + number - _WAY) & 3), 0)
