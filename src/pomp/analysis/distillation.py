@@ -184,21 +184,21 @@ class _Distiller:
         """Return the list that is kept, and whether rules were changed by trying.
 
         It is the shortest that earned enough and does so again on other starts, since of many
-        tries some are lucky. Else it is the one that earned most on these.
+        tries some are lucky. Else it is the best on the first starts.
         """
         was_searched = not any(one.is_enough for one in self._tried) and self._config.search > 0
         if was_searched:
             self._search()
         enough = [one for one in self._tried if one.is_enough]
         best = max(self._tried, key=lambda one: one.score)
-        way = [best]
         if enough:
-            self._tell("leaving out", 0)
-            way = prune(self._lists, min(enough, key=lambda one: (one.words, -one.score)))
+            best = min(enough, key=lambda one: (one.words, -one.score))
+        self._tell("leaving out", 0)
+        way = prune(self._lists, best)
         for one in reversed(way):
-            if self._is_enough_again(one.rules):
+            if one.is_enough and self._is_enough_again(one.rules):
                 return one, was_searched
-        return replace(best, is_enough=False), was_searched
+        return replace(max(way, key=lambda one: one.score), is_enough=False), was_searched
 
     def _search(self) -> None:
         """Change rules by trying."""

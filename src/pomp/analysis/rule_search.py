@@ -151,7 +151,8 @@ class RuleSearch:
 def prune(trials: ListTrials, given: Tried) -> list[Tried]:
     """Leave out rules and conditions as long as a list is enough; returns the way there.
 
-    At every step, the largest piece goes without which it is.
+    At every step, the largest piece goes without which it is. From a list that is not enough,
+    pieces go as long as its score does not fall, the most needless first.
     """
     way, modes = [given], range(len(given.rules.after))
     targets: dict[int | None, str] = {None: "", **{mode: "" for mode in modes}}
@@ -163,7 +164,13 @@ def prune(trials: ListTrials, given: Tried) -> list[Tried]:
             for owner, one in enumerate(lists)
             for left, _ in shorter_rules(one, targets)
         ]
-        found = [one for one in trials.run(shorter) if one.is_enough]
+        found = trials.run(shorter)
+        if given.is_enough:
+            found = [one for one in found if one.is_enough]
+            found.sort(key=lambda one: (one.words, -one.score))
+        else:
+            found = [one for one in found if one.score >= way[-1].score]
+            found.sort(key=lambda one: -one.score)
         if not found:
             return way
-        way.append(min(found, key=lambda one: (one.words, -one.score)))
+        way.append(found[0])
