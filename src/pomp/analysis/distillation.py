@@ -193,8 +193,7 @@ class _Distiller:
         best = max(self._tried, key=lambda one: one.score)
         if enough:
             best = min(enough, key=lambda one: (one.words, -one.score))
-        self._tell("leaving out", 0)
-        way = prune(self._lists, best)
+        way = prune(self._lists, best, lambda words: self._tell(f"leaving out of {words} words", 0))
         for one in reversed(way):
             if one.is_enough and self._is_enough_again(one.rules):
                 return one, was_searched

@@ -99,7 +99,7 @@ class RuleSearch:
 
     def _change(self, rules: DecisionList, dice: _Dice) -> DecisionList:
         """Return rules with one change, sometimes two."""
-        lists = [list(one) for one in (rules.start, *rules.after)]
+        lists = [list(one) for one in _lists_of(rules)]
         owners = [number for number, rows in enumerate(self._met) if len(rows)]
         for _ in range(1 + (dice.chance() < _TWICE)):
             owner = owners[dice.below(len(owners))]
@@ -148,29 +148,53 @@ class RuleSearch:
         return Split(column, max(value, least + 1)).condition(dice.chance() < 0.5)
 
 
-def prune(trials: ListTrials, given: Tried) -> list[Tried]:
+def prune(
+    trials: ListTrials, given: Tried, tell: Callable[[int], None] = lambda words: None
+) -> list[Tried]:
     """Leave out rules and conditions as long as a list is enough; returns the way there.
 
-    At every step, the largest piece goes without which it is. From a list that is not enough,
-    pieces go as long as its score does not fall, the most needless first.
+    At every step, the largest piece goes without which it is, after every mode if that is enough
+    together. From a list that is not enough, pieces go as long as its score does not fall, the most
+    needless first.
+
+    Args:
+        trials: what tries.
+        given: the list.
+        tell: hears before each step how much there is to read.
     """
-    way, modes = [given], range(len(given.rules.after))
-    targets: dict[int | None, str] = {None: "", **{mode: "" for mode in modes}}
+    way = [given]
+
+    def is_good(one: Tried) -> bool:
+        return one.is_enough if given.is_enough else one.score >= way[-1].score
+
+    def rank(one: Tried) -> tuple[float, float]:
+        return (one.words if given.is_enough else 0, -one.score)
+
     while True:
-        rules = way[-1].rules
-        lists = [rules.start, *rules.after]
-        shorter = [
-            with_lists([*lists[:owner], left, *lists[owner + 1 :]])
-            for owner, one in enumerate(lists)
-            for left, _ in shorter_rules(one, targets)
-        ]
-        found = trials.run(shorter)
-        if given.is_enough:
-            found = [one for one in found if one.is_enough]
-            found.sort(key=lambda one: (one.words, -one.score))
-        else:
-            found = [one for one in found if one.score >= way[-1].score]
-            found.sort(key=lambda one: -one.score)
-        if not found:
+        tell(way[-1].words)
+        lists = _lists_of(way[-1].rules)
+        shorter = _leave_out(lists)
+        good = sorted(filter(is_good, trials.run(shorter)), key=rank)
+        if not good:
             return way
-        way.append(found[0])
+        together = list(lists)
+        for one in reversed(good):  # of pieces after one mode, the best is taken last
+            for owner, rules in enumerate(_lists_of(one.rules)):
+                together[owner] = rules if rules != lists[owner] else together[owner]
+        joint = trials.run([with_lists(together)])[0]
+        way.append(joint if is_good(joint) else good[0])
+
+
+def _lists_of(rules: DecisionList) -> list[tuple[Rule, ...]]:
+    """Return the lists of rules, that of the start first."""
+    return [rules.start, *rules.after]
+
+
+def _leave_out(lists: list[tuple[Rule, ...]]) -> list[DecisionList]:
+    """Return rules of which each lacks one piece."""
+    targets: dict[int | None, str] = {None: "", **dict.fromkeys(range(len(lists) - 1), "")}
+    return [
+        with_lists([*lists[:owner], left, *lists[owner + 1 :]])
+        for owner, one in enumerate(lists)
+        for left, _ in shorter_rules(one, targets)
+    ]
