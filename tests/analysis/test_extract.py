@@ -9,30 +9,17 @@ import pytest
 
 import pomp
 from commands import call
+from networks import STEP, TURN, of_network
 from pomp.analysis.automata import moore_of
 from pomp.analysis.extracted import minimise, save_extraction, table_of
 from pomp.analysis.extraction import EVALUATED, ExtractionConfig, extract
 from pomp.core.errors import ConfigError, DataFileError, OutputError
-from pomp.core.streams import Purpose, open_streams
 from pomp.machine.code_table import CodeTable
-from pomp.machine.config import BottleneckConfig, EpisodeConfig, NetworkConfig
-from pomp.machine.network import Shape, draw_weights
+from pomp.machine.config import BottleneckConfig
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.transitions import NetworkTransition
 
 QUICK = ExtractionConfig(sizes=(2, 3), episodes=8, trials=8, bottleneck=BottleneckConfig(steps=300))
 FEW = ("--sizes", 2, "--episodes", 8, "--trials", 8)
-STEP, TURN = "DEF run m( move m)", "DEF run m( turnLeft m)"
-
-
-def of_network(modes, bias=(), **config):
-    """Return a machine for UpNDown whose network has first weights, with choices preferred."""
-    settings = NetworkConfig(hidden=8, **config)
-    shape = Shape(settings, 8, 8, len(modes))
-    arrays = draw_weights(shape, open_streams(Purpose.TRAINING, 0, worlds=1)[0])
-    arrays["actor.bias"] = np.array(bias or [0.0] * (len(modes) + 1), np.float32)
-    transition = NetworkTransition(settings, (8, 8), len(modes), arrays)
-    return ProgramMachine("UpNDown", tuple(modes), transition, episode=EpisodeConfig(most_steps=20))
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ from pomp.karel.observation import observe
 from pomp.karel.sensor_set import find_sensors
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.episodes import Episodes
+from pomp.machine.transitions import DecisionList, Rule
 from pomp.tasks.catalog import TASKS
 
 
@@ -123,6 +124,7 @@ def run_modes(setting, device, starts, steps):
         for compass in (True, False):
             senses = np.array(to_host(episodes.sense(compass=compass)))
             found[f"senses {step} {compass}"] = senses
+        found[f"counted {step}"] = np.array(to_host(COUNTING.chooser(episodes)(None)))
     return found | {f"mode end {n}": array for n, array in enumerate(worlds.to("cpu").arrays)}
 
 
@@ -145,6 +147,14 @@ def run_own_programs(setting, device, starts, steps):
     return found | {f"own end {n}": array for n, array in enumerate(worlds.to("cpu").arrays)}
 
 
+COUNTING = DecisionList(
+    (Rule(1, ("markers at least 2", "free ahead below 4")), Rule(0)),
+    (
+        (Rule(2, ("way left at least 1",)), Rule(1, ("not row below 3", "marker ahead")), Rule(0)),
+        (Rule(0, ("walls at least 30", "heading below 2")), Rule(2, ("idle",)), Rule(1)),
+        (Rule(None, ("markers here at least 1", "column below 4")), Rule(0)),
+    ),
+)
 IDLER = "DEF run m( IF c( markersPresent c) i( IF c( noMarkersPresent c) i( move i) i) m)"
 EXAMPLES = str(Path(__file__).parents[2] / "examples")
 SIGHT = ("sight:AHEAD", "sight:LEFT", "sight:RIGHT")

@@ -165,6 +165,34 @@ def test_a_compass_gives_the_same_episodes(task):
     assert len(np.unique(found[0].paths)) > 2
 
 
+COUNTS = """machine UpNDown
+start if markers at least 2 -> go
+start else -> left
+mode go: DEF run m( IF c( frontIsClear c) i( move i) pickMarker m)
+  if markers below 1 and row at least 3 -> stop
+  if free ahead at least 2 and heading below 2 -> go
+  if way right at least 1 and way ahead below 3 -> right
+  if marker left and not walls below 30 -> left
+  else -> right
+mode left: DEF run m( turnLeft m)
+  if column at least 3 and frontIsClear -> go
+  else -> right
+mode right: DEF run m( turnRight move m)
+  if markers here at least 1 -> left
+  if free behind below 2 and way left below 1 -> right
+  else -> go
+"""
+
+
+@pytest.mark.parametrize("task", ["UpNDown", "Farmer", "Seesaw", "InfDoorKey", "InfHarvester"])
+def test_counts_give_the_same_episodes(task):
+    machine = parse_machine(COUNTS.replace("UpNDown", task))
+    found = [evaluate(machine, episodes=200, device=device) for device in ("cpu", "cuda")]
+    assert (found[0].returns == found[1].returns).all()
+    assert (found[0].paths == found[1].paths).all()
+    assert len(np.unique(found[0].paths)) > 2
+
+
 @pytest.mark.parametrize("task", ["Farmer", "InfHarvester"])
 def test_a_decision_list_plays_the_same_episodes(task):
     rules = (Rule(to=1, when=("not frontIsClear",)), Rule(to=None, when=("rightIsClear",)), Rule(0))

@@ -26,7 +26,7 @@ from pomp.machine.config import EpisodeConfig
 from pomp.machine.drawing import draw_machine
 from pomp.machine.evaluation import evaluate, evaluate_exactly
 from pomp.machine.policy import RESERVED, ProgramMachine
-from pomp.machine.sensors import SENSOR_NAMES
+from pomp.machine.sensors import COUNT_NAMES, SENSOR_NAMES
 from pomp.machine.text import (
     parse_machine,
     print_machine,
@@ -64,7 +64,15 @@ mode right: DEF run m( turnRight move m)
 
 # The text.
 
-CONDITIONS = st.sampled_from([*SENSOR_NAMES, *(f"not {name}" for name in SENSOR_NAMES)])
+SENSED = st.sampled_from([*SENSOR_NAMES, *(f"not {name}" for name in SENSOR_NAMES)])
+COUNTED = st.builds(
+    "{}{} {} {}".format,
+    st.sampled_from(["", "not "]),
+    st.sampled_from(COUNT_NAMES),
+    st.sampled_from(["at least", "below"]),
+    st.integers(0, 999_999),
+)
+CONDITIONS = SENSED | COUNTED
 PROGRAMS = [" ".join(LEAPS.decode(row)) for row in sample_programs(40, 5)]
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,8}", fullmatch=True).filter(
     lambda name: name not in RESERVED
@@ -272,6 +280,13 @@ BAD = {
     "unknown mode": (("if idle -> b", "if idle -> aa"), 4, 14, "unknown mode 'aa'. Did you mean"),
     "unknown sensor": (("if idle", "if not idel"), 4, 6, "'idel'. Did you mean 'idle'?"),
     "half a sensor": (("if idle", "if idle and marker"), 4, 15, "unknown sensor 'marker'"),
+    "unknown count": (("if idle", "if makers below 3"), 4, 6, "Did you mean 'markers'?"),
+    "half a count": (("if idle", "if idle and markers"), 4, 15, "'markers' is a count; expected"),
+    "no number": (("if idle", "if row at least"), 4, 6, "a whole number up to 999999, got nothing"),
+    "uncounted": (
+        ("start a", "sensors with compass\nstart if row below 3 -> b\nstart else -> a"),
+        2, 9, "is not true: a rule asks how many there are",
+    ),
     "no condition": (("if idle", "if"), 4, 5, "expected a condition"),
     "half a condition": (("if idle", "if idle and"), 4, 14, "expected a condition"),
     "no arrow": (("if idle -> b", "if idle"), 4, 10, "expected '->' and a mode's name"),

@@ -1,5 +1,13 @@
 from pomp.analysis.automata import MooreAutomaton as MooreAutomaton, moore_of as moore_of
 from pomp.analysis.bounds import Bound as Bound, bound as bound
+from pomp.analysis.distillation import (
+    DistillationConfig as DistillationConfig,
+    distill as distill,
+)
+from pomp.analysis.distilled import (
+    Distillation as Distillation,
+    save_distillation as save_distillation,
+)
 from pomp.analysis.explanation import Explanation as Explanation, explain as explain
 from pomp.analysis.extracted import (
     Extraction as Extraction,

@@ -1,27 +1,31 @@
 """Find what a machine with rules can do without, whatever happens: the rest acts the same.
 
 Rules are compared by the choices they make for everything that can be sensed, modes by their
-programs and by what comes after them.
+programs and by what comes after them. Of counts, the numbers between two that rules compare them
+with are one case. Where all cases together are too many, nothing is taken to be the same.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.errors import ConfigError
+from pomp.karel.counts import COUNT_TYPE, COUNTS
 from pomp.karel.sensor_set import SHIPPED, SensorSet
 from pomp.karel.sensors import IDLE
 from pomp.machine.policy import STOP, ProgramMachine
-from pomp.machine.sensors import NOT, holds
+from pomp.machine.sensors import NOT, holds, read_threshold
 from pomp.machine.text import print_rule
 from pomp.machine.transitions import DecisionList, Rule, unreachable
 
 Rules = tuple[Rule, ...]
 
 _END = -1
+_MOST_CASES = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -154,11 +158,14 @@ def _equal_changes(parts: Parts) -> Iterator[Change]:
     if (lost := _unreached(parts)) is not None and len(parts.names) > 1:
         yield Change(f"mode {parts.names[lost]}: never reached", parts.without(lost, None))
     for owner, rules, put in parts.lists():
-        counts = _readings_of(parts.known) >> IDLE & 1 == 0  # at the start no mode was idle yet
-        counts = counts if owner == "start" else np.ones_like(counts)
-        before = choices_of(rules, parts.known)
+        cases = cases_of(frozenset([rules]), parts.known)
+        if cases is None:
+            continue
+        matters = cases.readings >> IDLE & 1 == 0  # at the start no mode was idle yet
+        matters = matters if owner == "start" else np.ones_like(matters)
+        before = choices_of(rules, cases)
         for left, what in shorter_rules(rules, parts.targets):
-            if (choices_of(left, parts.known) == before)[counts].all():
+            if (choices_of(left, cases) == before)[matters].all():
                 yield Change(f"{owner}: {what}", put(left))
     if twins := _twins(parts):
         kept, mode = twins
@@ -191,27 +198,54 @@ def shorter_rules(rules: Rules, targets: dict[int | None, str]) -> Iterator[tupl
             yield left, f"'{rule.when[number]}' in '{print_rule(rule, targets)}'"
 
 
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """Everything that can be sensed, as far as some rules tell it apart: N cases.
+
+    Attributes:
+        readings: `[N]` int64; of one's own sensors any may hold.
+        counts: `[N, COUNTS]` int32; any may come together.
+        known: the sensors.
+    """
+
+    readings: NDArray[np.int64]
+    counts: NDArray[np.int32]
+    known: SensorSet
+
+
+@lru_cache(maxsize=256)
+def cases_of(lists: frozenset[Rules], known: SensorSet = SHIPPED) -> Cases | None:
+    """Return the cases that lists of rules tell apart; None: there are too many to compare."""
+    conditions = {one for rules in lists for rule in rules for one in rule.when}
+    compared: dict[int, set[int]] = {}
+    for condition in conditions:
+        is_sensor = condition.removeprefix(NOT) in known.names
+        if not is_sensor and (found := read_threshold(condition)):
+            compared.setdefault(found.count, {0}).add(found.number)
+    readings = known.possible_readings()
+    if len(readings) * np.prod([float(len(levels)) for levels in compared.values()]) > _MOST_CASES:
+        return None
+    levels = np.array(list(product(*map(sorted, compared.values()))), COUNT_TYPE)
+    counts = np.zeros((len(levels), len(COUNTS)), COUNT_TYPE)
+    counts[:, list(compared)] = levels
+    return Cases(np.tile(readings, len(levels)), np.repeat(counts, len(readings), axis=0), known)
+
+
 @lru_cache(maxsize=4096)
-def choices_of(rules: Rules, known: SensorSet = SHIPPED) -> NDArray[np.int64]:
-    """Return where rules lead by what is sensed, `[N]` int64; -1: the end."""
-    choices = np.full(len(_readings_of(known)), _END, np.int64)
+def choices_of(rules: Rules, cases: Cases) -> NDArray[np.int16]:
+    """Return where rules lead in each case, `[N]` int16; -1: the end."""
+    choices = np.full(len(cases.readings), _END, np.int16)
     for rule in reversed(rules):
-        fires = np.all([_senses_of(condition, known) for condition in rule.when], axis=0)
+        fires = np.all([_senses_of(condition, cases) for condition in rule.when], axis=0)
         choices[fires] = _END if rule.to is None else rule.to
     return choices
 
 
 @lru_cache(maxsize=1024)
-def _senses_of(condition: str, known: SensorSet) -> NDArray[np.bool_]:
-    """Return whether a condition holds by what is sensed, `[N]` bool."""
-    found: NDArray[np.bool_] = holds(condition, _readings_of(known), known)
+def _senses_of(condition: str, cases: Cases) -> NDArray[np.bool_]:
+    """Return whether a condition holds in each case, `[N]` bool."""
+    found: NDArray[np.bool_] = holds(condition, cases.readings, cases.known, cases.counts)
     return found
-
-
-@lru_cache(maxsize=64)
-def _readings_of(known: SensorSet) -> NDArray[np.int64]:
-    """Return all that can be sensed, `[N]` int64; of one's own sensors any may hold."""
-    return known.possible_readings()
 
 
 def _unreached(parts: Parts) -> int | None:
@@ -225,8 +259,10 @@ def _twins(parts: Parts) -> tuple[int, int] | None:
     They are in one part of the coarsest partition in which modes of a part have the same program
     and lead to the same parts.
     """
-    count = len(parts.names)
-    choices = np.stack([choices_of(rules, parts.known) for rules in parts.after])
+    count, cases = len(parts.names), cases_of(frozenset(parts.after), parts.known)
+    if cases is None:
+        return None
+    choices = np.stack([choices_of(rules, cases) for rules in parts.after])
     kinds = _number([(program,) for program in parts.programs])
     while True:
         numbers = np.array([*kinds, _END])  # the last one: the end

@@ -23,7 +23,7 @@ from pomp.machine.evaluation import (
     conclude,
 )
 from pomp.machine.policy import STOP, ProgramMachine
-from pomp.machine.sensors import NOT, describe_condition
+from pomp.machine.sensors import COUNT_NAMES, NOT, describe_condition, read_threshold
 from pomp.machine.transitions import DecisionList, Rule, Transition
 
 
@@ -230,9 +230,13 @@ def tell_shares(counts: dict[str, int]) -> str:
 
 
 def _sensors_of(rules: DecisionList | None) -> tuple[str, ...]:
-    """Return the sensors that rules ask for, in their usual order."""
-    asked = {condition.removeprefix(NOT) for condition in (rules.conditions if rules else ())}
-    return tuple(sensor for sensor in (rules.known.names if rules else ()) if sensor in asked)
+    """Return the sensors that rules ask for and the counts they compare, in their usual order."""
+    if rules is None:
+        return ()
+    asked = {condition.removeprefix(NOT) for condition in rules.conditions}
+    sensors = tuple(sensor for sensor in rules.known.names if sensor in asked)
+    compared = {found.count for one in asked - {*sensors} if (found := read_threshold(one))}
+    return (*sensors, *(COUNT_NAMES[count] for count in sorted(compared)))
 
 
 def _describe_start(by: Transition, titles: list[str]) -> str:

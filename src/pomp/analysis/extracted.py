@@ -136,10 +136,10 @@ class Extraction:
             "goal": self.goal,
             "share": self.share,
             "returns": {
-                "network": _tell(self.network),
-                "network greedy": _tell(self.greedy),
-                REDUCED: _tell(self.found),
-                MINIMAL: _tell(self.minimal_found),
+                "network": tell_evaluation(self.network),
+                "network greedy": tell_evaluation(self.greedy),
+                REDUCED: tell_evaluation(self.found),
+                MINIMAL: tell_evaluation(self.minimal_found),
             },
             "codes": self.table.codes.tolist(),
             REDUCED: describe_table(self.machine),
@@ -148,7 +148,7 @@ class Extraction:
         }
 
 
-def _tell(found: Evaluation) -> dict[str, Any]:
+def tell_evaluation(found: Evaluation) -> dict[str, Any]:
     """Return the statistics of an evaluation without its single returns."""
     told = found.to_json()
     del told["returns"]

@@ -26,22 +26,14 @@ from pomp.analysis.code_tables import (
     sharpen,
 )
 from pomp.analysis.extracted import Extraction, SizeTried, TableTrial, minimise
+from pomp.analysis.trials import Trials, error_of
 from pomp.analysis.watching import watch
 from pomp.core.configs import check_choices, check_ranges
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
-from pomp.core.streams import Purpose, open_streams
-from pomp.engine.starts import reset
 from pomp.machine.code_table import CodeTable, layers_of
 from pomp.machine.config import BottleneckConfig
-from pomp.machine.evaluation import (
-    Evaluation,
-    begin_exactly,
-    evaluate,
-    list_all,
-    play,
-    play_exactly,
-)
+from pomp.machine.evaluation import Evaluation, begin_exactly, evaluate
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import NetworkTransition
 
@@ -55,7 +47,6 @@ EVALUATED = 400
 _UNMET = 1e-6  # of a visit is what the network would choose where it never was
 _FAR = 0.2  # of the goal below it, nothing is sharpened until it earns enough
 _MORE = 4  # times as many episodes are played again with what earned enough
-_LONGER = 4  # times as many programs as the network's longest episode may a trial have
 _POWERS = {GREEDY: (inf,), SAMPLED: (1.0, 1.4, 1.8)}  # by which choices are sharpened, in turn
 
 Tell = Callable[[str, int], None]
@@ -175,50 +166,18 @@ class _Study:
     ) -> None:
         from pomp.machine.bottleneck import OpenedNetwork
 
-        self._machine, self._config, self._seed = machine, config, seed
+        self._config, self._seed = config, seed
         self._has_greedy, self._may_be_greedy = False, config.choices == GREEDY
         self._found: list[tuple[str, int, TableTrial]] = []  # by kind and units, all that was tried
-        self._setting = machine.configure()
         self._transition, self._network = transition, OpenedNetwork(transition)
-        found = self._play(machine)
-        self.goal = found.mean - (1.0 - config.keep) * abs(found.mean)
+        self._trials = Trials(machine, config.keep, config.trials, seed, more=_MORE)
+        self.goal = self._trials.goal
         self._hopeless = self.goal - _FAR * abs(self.goal)
-        self._least_ended = config.keep * float(found.ended.mean())
-        most = machine.episode.most_steps
-        if found.ended.all():
-            most = min(most, _LONGER * (int(found.programs.max()) + 1))
-        self._short = replace(machine.episode, most_steps=most)
         if config.choices == "auto":  # a table does hardly better than the network it is asked of
-            certain = self._play(machine, is_greedy=True)
+            certain = self._trials.play(machine, is_greedy=True)
             self._may_be_greedy = certain.mean >= self._hopeless
-        length = int(found.programs.mean()) + 1
+        length = int(self._trials.network.programs.mean()) + 1
         self._met = watch(machine, self._network, config.episodes, length, seed)
-
-    def _play(
-        self, machine: ProgramMachine, *, again: bool = False, is_greedy: bool = False
-    ) -> Evaluation:
-        """Play a machine on trial starts, or on all starts where that is exact.
-
-        Args:
-            machine: which.
-            again: whether the starts are others than those of the first time, and more.
-            is_greedy: whether the likeliest choices are taken, not drawn ones.
-        """
-        table = machine.transition
-        exact = None
-        if isinstance(table, CodeTable) and table.is_sure:
-            exact = list_all(self._setting)
-        if exact is not None and len(exact[0]) <= self._config.trials:
-            try:
-                return play_exactly(machine, self._setting, *exact)
-            except ConfigError:  # it draws, though the task does not say so
-                pass
-        trials = self._config.trials
-        first, count = (trials, _MORE * trials) if again else (0, trials)
-        starts = open_streams(Purpose.VALIDATION, self._seed, worlds=count, first=first)
-        draws = open_streams(Purpose.VALIDATION, self._seed, 1, worlds=count, first=first)
-        worlds = reset(self._setting, starts)
-        return play(machine, self._setting, worlds, None if is_greedy else draws)
 
     def _try(self, table: CodeTable, again: bool = False) -> TableTrial:
         """Run a table; a machine that never ends is stopped early.
@@ -228,12 +187,10 @@ class _Study:
             again: whether on other starts, which were not searched for luck; else what it earned
                 must be enough by a standard error.
         """
-        machine = replace(self._machine, transition=table, episode=self._short)
-        found = self._play(machine, again=again)
-        error = 0.0 if found.is_exact else found.std / len(found.returns) ** 0.5
-        has_ended = float(found.ended.mean()) >= self._least_ended
-        is_enough = found.mean - (0.0 if again else error) >= self.goal and has_ended
-        return TableTrial(table, found.mean, error, is_enough)
+        machine = replace(self._trials.machine, transition=table)
+        found = self._trials.play(machine, again=again)
+        is_enough = self._trials.is_enough(found, is_lucky=not again)
+        return TableTrial(table, found.mean, error_of(found), is_enough)
 
     def pick(self) -> tuple[str, int, TableTrial]:
         """Return the kind, the units and the trial of the machine that is kept.

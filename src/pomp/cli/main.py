@@ -17,6 +17,7 @@ from pomp.cli.bound import BoundCommand
 from pomp.cli.check import Check
 from pomp.cli.completion import improve_completion
 from pomp.cli.conformance import Conformance
+from pomp.cli.distill import Distill
 from pomp.cli.embedding import Embedding, EmbeddingTrain
 from pomp.cli.evaluate import Eval
 from pomp.cli.evolve import Evolve
@@ -56,6 +57,7 @@ Command = (
     | Annotated[Explain, subcommand("explain")]
     | Annotated[Simplify, subcommand("simplify")]
     | Annotated[Extract, subcommand("extract")]
+    | Annotated[Distill, subcommand("distill")]
     | Annotated[Play, subcommand("play")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Reproduce, subcommand("reproduce")]

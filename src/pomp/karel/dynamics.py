@@ -154,12 +154,11 @@ def perceive(cells, constants, pose, perception):
 
 
 @scalar
-def find_marker(cells, constants, pose):
-    """The `Compass` of the agent: the direction of the nearest marker that shows.
+def way_to_marker(cells, constants, pose):
+    """Return the rows down and the columns across to the nearest marker; twice 0: there is none.
 
     Nearest is the smallest sum of rows and columns between, walls ignored, the agent's own cell
-    left out; of several the first in reading order. The larger part of the way decides, ahead or
-    behind if both are equal.
+    left out; of several the first in reading order.
     """
     own, width = pose >> 2, constants[WIDTH]
     own_row, own_col = own // width, own % width
@@ -174,13 +173,27 @@ def find_marker(cells, constants, pose):
                 nearest, down, across = distance, rows, columns
                 last = min(last, (own_row + distance) * width)  # rows below cannot be nearer
         cell += 1
-    if nearest == 0:
-        return NOWHERE
-    facing = pose & 3
+    return down, across
+
+
+@scalar
+def part_of_way(down, across, facing):
+    """Return how far a way of so many rows and columns leads forward, as an agent faces."""
     forward = across if facing & 1 else -down
-    right = down if facing & 1 else across
-    if facing == SOUTH or facing == WEST:
-        forward, right = -forward, -right
+    return -forward if facing & 2 else forward
+
+
+@scalar
+def find_marker(cells, constants, pose):
+    """The `Compass` of the agent: the direction of the nearest marker that shows.
+
+    The larger part of the way (`way_to_marker`) decides, ahead or behind if both are equal.
+    """
+    down, across = way_to_marker(cells, constants, pose)
+    if down == 0 and across == 0:
+        return NOWHERE
+    forward = part_of_way(down, across, pose & 3)
+    right = part_of_way(down, across, (pose + 1) & 3)
     if abs(forward) >= abs(right):
         return AHEAD if forward > 0 else BEHIND
     return TO_RIGHT if right > 0 else TO_LEFT

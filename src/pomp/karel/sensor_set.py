@@ -31,6 +31,9 @@ from pomp.karel.sensors import (
     Sensor,
 )
 
+COUNTING = "counts"
+"""What machines are said to use whose rules count (`pomp.karel.counts`)."""
+
 MOST_OWN = LAST_OWN + 1 - FIRST_OWN
 """How many sensors of one's own a machine can have."""
 
@@ -61,7 +64,7 @@ class SensorSet:
             raise ConfigError(
                 f"a machine has at most {MOST_OWN} sensors of your own, got {len(self.own)}"
             )
-        taken = {COMPASS, *_names_of(SENSORS)}
+        taken = {COMPASS, COUNTING, *_names_of(SENSORS)}
         for sensor in self.own:
             if not isinstance(sensor, Sensor) or sensor.group != OWN:
                 raise ConfigError(f"expected a Sensor of your own, got {sensor!r}")

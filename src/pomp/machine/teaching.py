@@ -1,7 +1,7 @@
 """Choices in episodes that teach: as a policy would choose, with some variety.
 
-Three of four episodes are drawn, the fourth is greedy; in every second one, some choices up to a
-random step are random modes.
+Three of four episodes choose in one way, every fourth in another; in every second one, some choices
+up to a random step are random modes.
 """
 
 import numpy as np
@@ -17,10 +17,19 @@ class MixedChoices:
     """What is chosen in B episodes that teach, step by step.
 
     Attributes:
-        is_greedy: `[B]` bool, whether the likeliest choices are taken.
+        is_fourth: `[B]` bool, whether an episode is one of every four.
     """
 
-    def __init__(self, episodes: int, modes: int, length: int, seed: int) -> None:
+    def __init__(
+        self,
+        episodes: int,
+        modes: int,
+        length: int,
+        seed: int,
+        *,
+        first: int = 0,
+        is_plain: bool = False,
+    ) -> None:
         """Begin.
 
         Args:
@@ -28,34 +37,38 @@ class MixedChoices:
             modes: how many there are to choose from.
             length: about how many programs an episode has.
             seed: of everything drawn.
+            first: the number of the first episode.
+            is_plain: whether no episode is one of every four, and nothing is random.
         """
-        self._draws = open_streams(Purpose.EXTRACTION, seed, _DRAWS, worlds=episodes)
-        self._mixing = open_streams(Purpose.EXTRACTION, seed, _MIXING, worlds=episodes)
+        self._draws, self._mixing = (
+            open_streams(Purpose.EXTRACTION, seed, what, worlds=episodes, first=first)
+            for what in (_DRAWS, _MIXING)
+        )
         every = np.arange(episodes)
-        self._until = draw_units(self._mixing, 1)[0] * length * (every % 2)
-        self.is_greedy = every % 4 == 3
+        self._until = draw_units(self._mixing, 1)[0] * length * (every % 2) * (not is_plain)
+        self.is_fourth = (every % 4 == 3) & (not is_plain)
         self._modes, self._step = modes, 0
 
     def draw(self) -> NDArray[np.float64]:
         """Return random numbers from 0 to 1 for the choices of a step, `[B]` float64."""
         return draw_units(self._draws, 1)[0]
 
-    def mix(self, greedy: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+    def mix(self, fourth: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return what is chosen at the next step, `[B]` int64.
 
         Args:
-            greedy: `[B]` int64, the likeliest choices.
-            drawn: `[B]` int64, those drawn with the numbers of `draw`.
+            fourth: `[B]` int64, what every fourth episode would choose, as the likeliest.
+            others: `[B]` int64, what the others would, as what is drawn.
         """
         mixed, which = draw_units(self._mixing, 2)
         is_mixed = (mixed < _RANDOM) & (self._step < self._until)
         self._step += 1
-        choices = np.where(self.is_greedy, greedy, drawn)
+        choices = np.where(self.is_fourth, fourth, others)
         return np.where(is_mixed, (which * self._modes).astype(np.int64), choices)
 
     def is_over(self, ending: NDArray[np.uint8]) -> bool:
-        """Whether the drawn episodes have ended, given the `ending` of all, `[B]` uint8.
+        """Whether all but every fourth have ended, given the `ending` of all, `[B]` uint8.
 
         A greedy one may never end.
         """
-        return bool((ending[~self.is_greedy] != 0).all())
+        return bool((ending[~self.is_fourth] != 0).all())

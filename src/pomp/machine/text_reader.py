@@ -14,7 +14,7 @@ from pomp.core.errors import (
 )
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
-from pomp.karel.sensor_set import SHIPPED, SensorSet, find_sensor
+from pomp.karel.sensor_set import COUNTING, SHIPPED, SensorSet, find_sensor
 from pomp.karel.sensors import COMPASS, Sensor
 from pomp.machine.config import MAX_MODES, EpisodeConfig
 from pomp.machine.policy import NAME, RESERVED, STOP, ProgramMachine
@@ -325,14 +325,16 @@ class TextReader:
     def _check_sensors(self, rules: DecisionList) -> None:
         if not (word := self._settings.get("sensors")):
             return
-        known = (COMPASS, *(sensor.name for sensor in rules.own))
+        known = (COMPASS, COUNTING, *(sensor.name for sensor in rules.own))
         told = word.text.removeprefix(WITH).split(AND) if word.text != PERCEPTIONS_ONLY else []
         if told and (not word.text.startswith(WITH) or not set(told) <= set(known)):
             expected = f"'{PERCEPTIONS_ONLY}' or '{WITH}{AND.join(known)}'"
             self._fail(word, f"sensors are {expected}, got '{_short(word.text)}'")
         for name in rules.extras:
             if name not in told:
-                asked = "where a marker is" if name == COMPASS else f"for '{name}'"
+                asked = {COMPASS: "where a marker is", COUNTING: "how many there are"}.get(
+                    name, f"for '{name}'"
+                )
                 self._fail(word, f"'{_short(word.text)}' is not true: a rule asks {asked}")
 
     def _read_program(self, mode: ModeText) -> str:

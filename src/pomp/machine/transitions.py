@@ -14,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.configs import from_json, to_json
+from pomp.core.cuda import to_device
 from pomp.core.errors import ConfigError, DataFileError
 from pomp.core.extras import LEARN, require
-from pomp.karel.sensor_set import SHIPPED, SensorSet, find_sensors
+from pomp.engine.rule_lists import choose_by_rules
+from pomp.karel.sensor_set import COUNTING, SHIPPED, SensorSet, find_sensors
 from pomp.karel.sensors import COMPASS, Sensor
 from pomp.machine.config import NetworkConfig
 from pomp.machine.episodes import Episodes
+from pomp.machine.rule_arrays import pack_rules
 from pomp.machine.sensors import check_condition, extras_of, holds, name_extras
 
 Choose = Callable[[NDArray[np.float64] | None], Any]
@@ -108,26 +111,32 @@ class Rule:
 
     Attributes:
         to: a mode's number; None: the end.
-        when: the conditions: sensors, or their negations with `not ` before the name. A rule
-            without conditions always holds.
+        when: the conditions: sensors, as in `frontIsClear`, or counts, as in `markers at least 5`;
+            `not ` may stand before either. A rule without conditions always holds.
     """
 
     to: int | None
     when: tuple[str, ...] = ()
 
-    def holds(self, readings: NDArray[np.integer], known: SensorSet = SHIPPED) -> NDArray[np.bool_]:
+    def holds(
+        self,
+        readings: NDArray[np.integer],
+        known: SensorSet = SHIPPED,
+        counts: NDArray[np.integer] | None = None,
+    ) -> NDArray[np.bool_]:
         """Tell whether it fires.
 
         Args:
             readings: `[N]` integers, as `pomp.karel.sensors` packs them.
             known: the sensors that its conditions name.
+            counts: `[N, COUNTS]` integers, for conditions that count.
 
         Returns:
             `[N]` bool.
         """
         fires = np.ones(len(readings), np.bool_)
         for condition in self.when:
-            fires &= holds(condition, readings, known)
+            fires &= holds(condition, readings, known, counts)
         return fires
 
     def check(self, modes: int, known: SensorSet = SHIPPED) -> None:
@@ -152,12 +161,7 @@ class Rule:
 
 
 def unreachable(start: Sequence[Rule], after: Sequence[Sequence[Rule]]) -> list[int]:
-    """Return the modes to which no rules lead from the start, whatever is sensed.
-
-    Args:
-        start: the rules before the first mode.
-        after: the rules after each mode.
-    """
+    """Return the modes to which no rules lead, from the `start` and `after` each mode."""
     reached, pending = set[int](), list(start)
     while pending:
         to = pending.pop().to
@@ -204,7 +208,7 @@ class DecisionList:
 
     @cached_property
     def extras(self) -> tuple[str, ...]:
-        """What the rules ask for beside perceptions and idleness: `compass`, names of own."""
+        """What the rules ask for beside perceptions and idleness: `compass`, `counts`, own ones."""
         return extras_of(self.conditions, self.known)
 
     @property
@@ -220,11 +224,14 @@ class DecisionList:
         asked = set(self.extras)
         return replace(self, own=tuple(one for one in self.own if asked & {one.name, one.mirror}))
 
-    def choices(self, readings: NDArray[np.integer]) -> NDArray[np.int64]:
+    def choices(
+        self, readings: NDArray[np.integer], counts: NDArray[np.integer] | None = None
+    ) -> NDArray[np.int64]:
         """Return what the rules choose by what is sensed.
 
         Args:
             readings: `[N]` integers, as `pomp.karel.sensors` packs them.
+            counts: `[N, COUNTS]` integers, if rules count.
 
         Returns:
             `[K + 1, N]` int64: a row for each last mode, the first for the start.
@@ -232,13 +239,13 @@ class DecisionList:
         table = np.empty((len(self.after) + 1, len(readings)), np.int64)
         for row, rules in zip(table, (self.start, *self.after), strict=True):
             for rule in reversed(rules):
-                row[rule.holds(readings, self.known)] = (
+                row[rule.holds(readings, self.known, counts)] = (
                     len(self.after) if rule.to is None else rule.to
                 )
         return table
 
     def table(self) -> NDArray[np.int64]:
-        """Return what the rules choose, for all that can be sensed.
+        """Return what the rules, which do not count, choose for all that can be sensed.
 
         Returns:
             `[K + 1, N]` int64: a row for each last mode, the first for the start; a column for
@@ -248,6 +255,8 @@ class DecisionList:
 
     def chooser(self, episodes: Episodes) -> Choose:
         """Return what chooses by the rules, on the worlds' device; random numbers are not used."""
+        if COUNTING in self.extras:
+            return self._counting_chooser(episodes)
         table, compass = self.choices(np.arange(self.known.readings)), COMPASS in self.extras
         if episodes.worlds.device == "cuda":
             require(LEARN, "a machine on a GPU")
@@ -266,6 +275,19 @@ class DecisionList:
             np.minimum(episodes.mode + 1, len(table) - 1),
             episodes.sense(compass=compass, own=self.own),
         ]
+
+    def _counting_chooser(self, episodes: Episodes) -> Choose:
+        """Return what chooses by rules that count: these have no table."""
+        worlds, compass = episodes.worlds, COMPASS in self.extras
+        rules = pack_rules([(self.start, *self.after)], self.known)
+        if worlds.device == "cuda":
+            rules = type(rules)(*map(to_device, rules))
+
+        def choose(draws: NDArray[np.float64] | None) -> Any:
+            senses = episodes.sense(compass=compass, own=self.own)
+            return choose_by_rules(episodes.setting, worlds, rules, episodes.mode, senses)
+
+        return choose
 
     def to_json(self) -> dict[str, Any]:
         """Return the rules as a file holds them.
