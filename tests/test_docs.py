@@ -1,5 +1,6 @@
 """What the documents say is true."""
 
+import json
 import re
 import subprocess
 import sys
@@ -85,3 +86,25 @@ def test_importing_the_package_is_instant_because_nothing_heavy_comes_with_it():
     code = "import sys, pomp; print({'numba', 'numpy', 'torch'} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert result.stdout.decode().strip() == "set()"
+
+
+def distilled_rows():
+    """The rows of the table of distilled machines, as `results/machine/distilled.json` has them."""
+    told = json.loads((ROOT / "results" / "machine" / "distilled.json").read_text())
+    for name, one in told["tasks"].items():
+        network, rules = one["returns"]["network"], one["returns"]["rules"]
+        ended = [f"{part['endings']['by choice']}/{part['episodes']}" for part in (network, rules)]
+        likeliest, drawn = one["fidelity"]["likeliest"], one["fidelity"]["drawn"]
+        yield (
+            f"| {name} | {network['mean']:.3f} | {rules['mean']:.3f} | {one['share']:.1%} | "
+            f"{one['modes']} | {one['rules']} | {one['conditions']} | {likeliest:.0%} | "
+            f"{drawn:.0%} of {one['fidelity']['most']:.0%} | {ended[0]} | {ended[1]} | "
+            f"{'tried' if one['searched'] else 'fitted'} | {one['seconds'] or '-'} |"
+        )
+
+
+def test_the_table_of_distilled_machines_is_that_of_the_file():
+    text = (ROOT / "docs" / "RESULTS.md").read_text()
+    rows = list(distilled_rows())
+    assert len(rows) == 15
+    assert "\n".join(rows) in text
