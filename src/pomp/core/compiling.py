@@ -19,7 +19,7 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -37,6 +37,9 @@ CODE_FOLDER = "pomp-code"  # within the cache folder: nothing but ours is in it
 MOST_THREADS = "POMP_THREADS"
 """The environment variable that says how many threads compiled code may use at most."""
 KEPT = 8  # folders of earlier versions, and of each kernel's earlier code, before the oldest goes
+
+CALLS_AT_ONCE = 1 << 26
+"""Calls of the interpreter between two looks for Ctrl-C: less than a second."""
 
 _CONFIG: Any = numba.config
 _LOCK = threading.Lock()  # of loading
@@ -295,14 +298,33 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     return Kernel(function)
 
 
-def launch(parts: int, call: Callable[[int], object]) -> None:
-    """Call `call(part)` for every part, on as many threads; the first part runs right here."""
-    others = [_workers().submit(call, part) for part in range(1, parts)]
+def launch(threads: int, call: Callable[[int], object], pieces: int | None = None) -> None:
+    """Call `call(piece)` for every piece, on so many threads; the first runs right here.
+
+    Compiled code hears no signal while it runs, Python hears them between two pieces: after Ctrl-C
+    no piece begins, on any thread.
+
+    Args:
+        threads: how many.
+        call: what runs a piece.
+        pieces: how many there are, dealt out to the threads in turn; None: one for each.
+    """
+    count, is_stopped = threads if pieces is None else pieces, threading.Event()
+
+    def run(first: int) -> None:
+        for piece in range(first, count, threads):
+            if is_stopped.is_set():
+                return
+            call(piece)
+
+    others = [_workers().submit(run, first) for first in range(1, threads)]
     try:
-        call(0)
-    finally:
+        run(0)
         for other in others:
             other.result()
+    finally:
+        is_stopped.set()
+        wait(others)
 
 
 def parts_for(work: int, threads: int | None, *, least: int) -> int:
@@ -313,9 +335,21 @@ def parts_for(work: int, threads: int | None, *, least: int) -> int:
         threads: at most so many; None: one per core.
         least: units that are worth a thread.
     """
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int)):
+        raise ConfigError(f"threads must be a whole number, or None for all, got {threads!r:.80}")
     available = thread_count()
     wanted = available if threads is None else max(1, min(threads, available))
     return max(1, min(wanted, work // least))
+
+
+def pieces_for(threads: int, calls: int) -> int:
+    """Return into how many pieces work is cut, as many for each thread, none of them long.
+
+    Args:
+        threads: how many do it.
+        calls: calls of the interpreter that it may take.
+    """
+    return threads * max(1, -(-calls // (threads * CALLS_AT_ONCE)))
 
 
 def thread_count() -> int:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.compiling import kernel, scalar
+from pomp.core.configs import check_count
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -58,7 +59,12 @@ def unit(stream):
 def open_streams(
     purpose: Purpose, seed: int, *indices: int, worlds: int, first: int = 0
 ) -> NDArray[np.uint64]:
-    """First states of the streams of worlds `first`, `first + 1`, ...; `[worlds]` uint64."""
+    """First states of the streams of worlds `first`, `first + 1`, ...; `[worlds]` uint64.
+
+    Raises:
+        ConfigError: the number of worlds is none.
+    """
+    check_count("the number of worlds", worlds, least=0)
     state = np.asarray(purpose, np.uint64)
     with np.errstate(over="ignore"):
         for part in (seed, *indices):
