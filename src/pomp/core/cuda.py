@@ -16,7 +16,8 @@ import numba
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pomp.core.compiling import LOGGER, cache_in, kernel_folder
+from pomp.core.code_cache import LOGGER
+from pomp.core.compiling import cache_in, kernel_folder
 from pomp.core.errors import CudaError, DeviceMemoryError
 from pomp.core.extras import CUDA, install_line
 

@@ -156,7 +156,7 @@ def _results_of(out: Rollout, shape: tuple[int, int], worlds: WorldBatch) -> Lan
     """
     if not isinstance(out, Rollout):
         raise ConfigError(f"out must be a rollout, got a {type(out).__name__}")
-    arrays = (out.returns, out.actions, out.calls, out.completed)
+    arrays: tuple[Any, ...] = (out.returns, out.actions, out.calls, out.completed)
     for name, array, dtype in zip(LaneResults._fields, arrays, RESULTS, strict=True):
         check_array(f"{name} of out", array, dtype, shape)
         device = "cuda" if is_on_device(array) else "cpu"
