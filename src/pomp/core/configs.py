@@ -38,7 +38,7 @@ def check_count(what: str, value: object, least: int = 1, most: int = MOST) -> i
     """
     is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not is_whole or not least <= int(value) <= most:  # type: ignore[call-overload]  # it is whole
-        expected = f"a whole number, at least {least} and at most {most}"
+        expected = f"at least {least} and at most {most}, a whole number"
         raise ConfigError(f"{what} must be {expected}, got {value!r:.80}")
     return int(value)  # type: ignore[call-overload]  # it is whole
 

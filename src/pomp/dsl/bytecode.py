@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.arrays import read_only
-from pomp.core.compiling import kernel, launch, parts_for, scalar
+from pomp.core.compiling import kernel, launch, parts_for, pieces_for, scalar
 from pomp.core.cuda import DeviceArray, to_device
 from pomp.core.errors import ConfigError, PompError
 from pomp.dsl.grammar import END as PROGRAM_END, ILLEGAL, MAX_TOKENS, RETURN, reader
@@ -190,12 +190,14 @@ def compile_ids(
     rows = np.ascontiguousarray(ids)
     parts = parts_for(count, threads, least=1000)
 
-    def compile_part(part: int) -> None:
+    pieces = pieces_for(parts, count * length)
+
+    def compile_piece(piece: int) -> None:
         stack, frames = np.empty(length + 1, np.int16), np.empty((length + 1, _FRAME), np.int32)
         compiled = CodeArrays(instructions, valid, depth, origin)
-        _compile_batch(part, parts, rows, tables, CompilerScratch(stack, frames), compiled)
+        _compile_batch(piece, pieces, rows, tables, CompilerScratch(stack, frames), compiled)
 
-    launch(parts, compile_part)
+    launch(parts, compile_piece, pieces)
     return Code._of(instructions, valid, int(depth.max(initial=0)), origin)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.compiling import kernel, launch, parts_for, routine, scalar
+from pomp.core.compiling import kernel, launch, parts_for, pieces_for, routine, scalar
 from pomp.core.configs import MOST_SEED, check_count, check_ranges
 from pomp.core.resources import check_memory
 from pomp.core.streams import Purpose, open_streams, unit
@@ -91,12 +91,14 @@ def sample_programs(
     limits = (config.max_depth, config.max_nesting)
     parts = parts_for(count, threads, least=1000)
 
-    def sample_part(part: int) -> None:
+    pieces = pieces_for(parts, count * config.max_tokens)
+
+    def sample_piece(piece: int) -> None:
         items = stack_for(config.max_tokens)
-        _sample_batch(part, parts, streams, tables, *limits, items, ids)
+        _sample_batch(piece, pieces, streams, tables, *limits, items, ids)
 
     if count:
-        launch(parts, sample_part)
+        launch(parts, sample_piece, pieces)
     return ids
 
 

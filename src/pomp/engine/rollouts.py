@@ -16,6 +16,7 @@ from pomp.dsl.bytecode import Code, compile_ids, compile_programs
 from pomp.dsl.syntax import Program
 from pomp.dsl.vocabulary import Action
 from pomp.engine.checks import check_worlds
+from pomp.engine.kernels import SHARE
 from pomp.engine.lanes import Lane, LaneResults
 from pomp.engine.loading import kernels_of
 from pomp.engine.rollout_cuda import RESULTS, Found, LaunchPad, act_cuda, run_cuda
@@ -27,7 +28,7 @@ from pomp.tasks.task import Setting
 
 LEAST_LANES, LEAST_WORLDS = 256, 2048  # work below which another thread does not pay
 MOST_CALLS = 1 << 28
-"""Calls of the interpreter that one world may need for a list: about two seconds."""
+"""Calls of the interpreter between two looks for Ctrl-C, if lists are long: up to two seconds."""
 _RESULT_BYTES = sum(np.dtype(dtype).itemsize for dtype in RESULTS)
 
 Programs = Code | Sequence[Program | str] | NDArray[np.integer]
@@ -116,6 +117,7 @@ def rollout(
     check_worlds(setting, worlds)
     code = as_code(programs)
     units = _units_of(lists, len(code), len(worlds))
+    check_calls(Cap.of(cap), units.most_runs, min(units.span, SHARE))
     try:
         return _cross(Launch(setting, code, units, worlds, cap), keep_worlds, threads, out)
     except DeviceMemoryError:
@@ -274,7 +276,6 @@ def _run(
     setting, worlds, units = work.setting, work.worlds, work.units
     check_worlds(setting, worlds)
     limits = work.limits
-    check_calls(limits, units.most_runs)
     if worlds.device == "cuda":
         return run_cuda(work, after, results)
     results = results or LaneResults(*(np.empty(units.lanes, dtype) for dtype in RESULTS))
@@ -293,16 +294,22 @@ def _run(
     return results
 
 
-def check_calls(cap: Cap, programs: int) -> None:
-    """Refuse a list of so many programs that one world could run it for seconds on end.
+def check_calls(cap: Cap, programs: int, worlds: int = 1) -> None:
+    """Refuse a list of so many programs that a launch could not be interrupted for seconds.
+
+    Args:
+        cap: of each program.
+        programs: how many run one after the other.
+        worlds: in how many worlds they run before a signal is heard.
 
     Raises:
         ConfigError: says how long a list may be under this cap.
     """
-    if cap.limit * programs > MOST_CALLS:
+    most = MOST_CALLS // (cap.limit * max(worlds, 1))
+    if programs > most:
         raise ConfigError(
-            f"a list of {programs} programs under the cap {cap} may take more than {MOST_CALLS} "
-            f"calls: run at most {MOST_CALLS // cap.limit} one after the other, or lower the cap"
+            f"a list of {programs} programs under the cap {cap} could run for minutes: run at most "
+            f"{most} one after the other, or lower the cap"
         )
 
 
