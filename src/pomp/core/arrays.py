@@ -27,17 +27,24 @@ def check_array(
     Raises:
         PompError: says what came and what was expected.
     """
-    wanted = np.dtype(dtype)
-    lengths = ", ".join("any" if length is None else str(length) for length in shape)
-    expected = f"{what} must be {wanted} of shape ({lengths}{',' if len(shape) == 1 else ''})"
-    if not isinstance(array, np.ndarray) and not hasattr(array, "__cuda_array_interface__"):
-        raise error(f"{expected}, got a {type(array).__name__}")
-    found = tuple(array.shape)
+    is_array = isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__")
+    found = tuple(array.shape) if is_array else ()
     fits = len(found) == len(shape) and all(
         length in (None, one) for length, one in zip(shape, found, strict=True)
     )
-    if str(array.dtype).removeprefix("torch.") != str(wanted) or not fits:
-        raise error(f"{expected}, got {array.dtype} of shape {found}")
+    if is_array and fits and _is_of(array, np.dtype(dtype)):
+        return
+    lengths = ", ".join("any" if length is None else str(length) for length in shape)
+    comma = "," if len(shape) == 1 else ""
+    got = f"{array.dtype} of shape {found}" if is_array else f"a {type(array).__name__}"
+    raise error(f"{what} must be {np.dtype(dtype)} of shape ({lengths}{comma}), got {got}")
+
+
+def _is_of(array: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether an array has numbers of a type; one on a device may be of another library."""
+    if isinstance(array, np.ndarray):
+        return array.dtype == dtype
+    return str(array.dtype).removeprefix("torch.") == str(dtype)
 
 
 def check_streams(streams: Any, count: int | None = None) -> NDArray[np.uint64]:

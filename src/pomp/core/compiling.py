@@ -265,7 +265,12 @@ def launch(threads: int, call: Callable[[int], object], pieces: int | None = Non
         call: what runs a piece.
         pieces: how many there are, dealt out to the threads in turn; None: one for each.
     """
-    count, is_stopped = threads if pieces is None else pieces, threading.Event()
+    count = threads if pieces is None else pieces
+    if threads == 1:
+        for piece in range(count):
+            call(piece)
+        return
+    is_stopped = threading.Event()
 
     def run(first: int) -> None:
         for piece in range(first, count, threads):

@@ -188,6 +188,8 @@ class DeviceArray:
 
 def is_on_device(array: object) -> bool:
     """Whether an array is in GPU memory."""
+    if isinstance(array, np.ndarray):
+        return False
     return isinstance(array, DeviceArray) or hasattr(array, "__cuda_array_interface__")
 
 

@@ -55,8 +55,11 @@ def reset_again(setting: Setting, worlds: WorldBatch, streams: NDArray[np.uint64
         )
     else:
         draw, arrays = kernels_of(setting.task).reset_worlds, worlds.arrays
-        for part in slices(len(worlds), _CELLS_AT_ONCE // arrays.cells.shape[1]):
-            draw(setting.constants, Worlds(*(array[part] for array in arrays)))
+        if arrays.cells.size <= _CELLS_AT_ONCE:
+            draw(setting.constants, arrays)
+        else:
+            for part in slices(len(worlds), _CELLS_AT_ONCE // arrays.cells.shape[1]):
+                draw(setting.constants, Worlds(*(array[part] for array in arrays)))
     worlds.vouch(setting.task)
 
 

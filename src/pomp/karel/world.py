@@ -214,10 +214,19 @@ class WorldBatch:
         self._keep(Worlds(*arrays))
 
     def _keep(self, arrays: Worlds, checked_for: object = None) -> None:
-        """Hold arrays, which only compiled code writes, and show them read-only."""
-        shown = arrays if is_on_device(arrays.cells) else map(read_only, arrays)
-        named = zip(Worlds._fields, shown, strict=True)
-        vars(self).update(named, arrays=arrays, checked_for=checked_for)
+        """Hold arrays, which only compiled code writes; `__getattr__` shows them read-only."""
+        own = vars(self)
+        own["arrays"], own["checked_for"] = arrays, checked_for
+        for name in Worlds._fields:
+            own.pop(name, None)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return one of the arrays so that it cannot be written; made when first asked for."""
+        if name not in Worlds._fields or "arrays" not in vars(self):
+            raise AttributeError(f"worlds have no '{name}'")
+        array = getattr(self.arrays, name)
+        shown = vars(self)[name] = array if is_on_device(array) else read_only(array)
+        return shown
 
     @classmethod
     def holding(
@@ -233,8 +242,9 @@ class WorldBatch:
             checked_for: the task whose kernels may run them; None: they are checked first.
         """
         batch = object.__new__(cls)
-        vars(batch).update(task=task, height=height, width=width)
-        batch._keep(Worlds(*arrays), checked_for)
+        own = vars(batch)
+        own["task"], own["height"], own["width"] = task, height, width
+        own["arrays"], own["checked_for"] = Worlds(*arrays), checked_for
         return batch
 
     def vouch(self, task: object) -> "WorldBatch":
@@ -258,7 +268,7 @@ class WorldBatch:
         return cls.holding(task, height, width, arrays)
 
     def __len__(self) -> int:
-        return len(self.pose)
+        return len(self.arrays.pose)
 
     def __getitem__(self, place: int | slice) -> "WorldBatch":
         """Return a copy of one world, as a batch of one, or of the worlds of a slice.
@@ -308,7 +318,7 @@ class WorldBatch:
     @property
     def device(self) -> str:
         """`cpu` or `cuda`."""
-        return "cuda" if is_on_device(self.cells) else "cpu"
+        return "cuda" if is_on_device(self.arrays.cells) else "cpu"
 
     def to(self, device: str) -> "WorldBatch":
         """The same worlds on a device; themselves if they are there already."""
@@ -363,13 +373,14 @@ class WorldBatch:
         if self.device == "cuda":
             return self.to("cpu").take(indices).to("cuda")
         found = np.asarray(indices)
-        if found.ndim != 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
+        if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
             raise WorldError(f"worlds are taken by a list of their numbers, got {indices!r:.80}")
-        if found.size and not -len(self) <= found.min() <= found.max() < len(self):
-            raise WorldError(f"there are {len(self)} worlds, counted from 0, got {indices!r:.80}")
-        chosen = found.astype(np.intp)
-        parts = (np.ascontiguousarray(array[chosen]) for array in self.arrays)
-        return self._with(parts)
+        chosen = found.astype(np.intp, copy=False)
+        try:
+            return self._with([np.ascontiguousarray(array[chosen]) for array in self.arrays])
+        except IndexError:
+            got = f"{indices!r:.80}"
+            raise WorldError(f"there are {len(self)} worlds, counted from 0, got {got}") from None
 
     def copy(self) -> "WorldBatch":
         """An independent copy."""

@@ -94,6 +94,7 @@ class Episodes:
         self._threads = threads
         first = np.repeat(np.cumsum(counts) - counts, share).astype(np.int32)
         modes = np.repeat(counts, share).astype(np.int32)
+        self._most_choice = modes.astype(np.uint64)
         last_words = len(self._code) - 1 if config.last_words else -1
         most = config.most_steps * setting.scale
         cap, code = Cap.of(config.cap), self._code.instructions
@@ -194,8 +195,11 @@ class Episodes:
             ConfigError: says what they must be.
         """
         check_array("choices", choices, np.int64, (len(self),))
-        is_wrong = (choices < 0) | (choices > self._macro.modes)
-        if is_wrong.any() and not self._macro.restarts:
+        # A number below zero is a large one without its sign: one comparison finds both.
+        is_wrong = choices.view(np.uint64) > self._most_choice
+        if not is_wrong.any():
+            return
+        if not self._macro.restarts:
             is_wrong &= self.ending == 0
         if is_wrong.any():
             which = int(np.argmax(is_wrong))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pomp.core.configs import MOST_SEED, check_count
 from pomp.core.cuda import to_host
 from pomp.core.errors import ConfigError
-from pomp.core.resources import slices
+from pomp.core.resources import check_memory, slices
 from pomp.core.streams import Purpose, draw_units, open_streams, resample_means
 from pomp.engine.lanes import BY_CHOICE
 from pomp.engine.starts import draw_starts, enumerate_starts, reset
@@ -38,6 +38,8 @@ Watch = Callable[[int, int], None]
 AT_ONCE = 1 << 14
 """Drawn episodes that are played side by side: more of them are played in parts."""
 
+_MOST_EPISODES = 100_000_000
+_EPISODE_BYTES = 100  # what is kept of one, twice where parts are joined, and as JSON
 _RESAMPLES = 2000  # of the bootstrap
 _AHEAD = 64  # macro steps whose random numbers are drawn at once
 
@@ -186,7 +188,8 @@ def evaluate(
             return play_exactly(machine, setting, worlds.to(device), weights, watch)
         except ConfigError:  # it draws, though the task does not say so
             pass
-    count = setting.task.episodes if episodes is None else check_count("episodes", episodes)
+    count = setting.task.episodes if episodes is None else episodes
+    check_count("episodes", count, most=_MOST_EPISODES)
     check_count("a seed", seed or 0, least=0, most=MOST_SEED)
     if count > AT_ONCE:
         return _play_in_parts(machine, setting, count, seed or 0, greedy, device, watch)
@@ -199,6 +202,7 @@ def _play_in_parts(
     watch: Watch | None,
 ) -> Evaluation:  # fmt: skip
     """Play drawn episodes as `evaluate` does, `AT_ONCE` at a time; their paths are not kept."""
+    check_memory(f"{count} episodes", count, _EPISODE_BYTES)
     parts = []
     for part in slices(count, AT_ONCE):
         which = {"worlds": part.stop - part.start, "first": part.start}
