@@ -41,6 +41,46 @@ main(sys.argv[6:])
 """
 
 
+_COUNTER = """
+import itertools, os, signal, sys, time
+moment, events, own = int(sys.argv[1]), 0, os.getpid()
+minutes = itertools.count(0.0, 60.0)
+time.monotonic = lambda: next(minutes)  # so every step is saved
+
+def count(event, arguments):
+    global events
+    if os.getpid() != own:
+        return
+    events += 1
+    if events == moment:
+        os.kill(own, signal.SIGKILL)
+
+from pomp.cli.main import main
+sys.addaudithook(count)
+try:
+    main(sys.argv[2:])
+finally:
+    print(f"events {events}", file=sys.stderr)
+"""
+
+
+def run_counted(*arguments, **options):
+    """Run `pomp` to its end, which must be a good one, and count the events of Python's audit."""
+    status, _, errors = _run_counter(0, arguments, options)
+    assert status == 0, errors
+    return int(errors.split()[-1])
+
+
+def run_killed(moment, *arguments, **options):
+    """Run `pomp` until its so-manieth event, and kill it: its status, output and errors."""
+    return _run_counter(moment, arguments, options)
+
+
+def _run_counter(moment, arguments, options):
+    command = [sys.executable, "-c", _COUNTER, str(moment), *map(str, arguments)]
+    return _run(command, timeout=PATIENCE, start_new_session=True, **options)
+
+
 def run_pomp(*arguments, timeout=PATIENCE, **options):
     """Run `pomp` to its end: its status, output and errors."""
     return _run([sys.executable, "-m", "pomp", *map(str, arguments)], timeout=timeout, **options)

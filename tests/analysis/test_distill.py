@@ -14,7 +14,7 @@ from pomp.analysis.distillation import DistillationConfig, distill
 from pomp.analysis.distilled import save_distillation
 from pomp.analysis.extraction import ExtractionConfig, extract
 from pomp.analysis.list_trials import ListTrials
-from pomp.analysis.rule_search import RuleSearch, prune
+from pomp.analysis.rule_search import RuleSearch, leave_rules_out
 from pomp.analysis.rule_trees import Forest, RuleLessons, collect, see
 from pomp.analysis.trials import Trials
 from pomp.analysis.watching import watch
@@ -162,7 +162,7 @@ def test_what_is_left_out_is_not_missed(study):
     given = max(
         trials.run([forest.rules(size) for size in (12, 24, 64)]), key=lambda one: one.score
     )
-    way = prune(trials, replace(given, is_enough=True))
+    way = leave_rules_out(trials, replace(given, is_enough=True))
     words = [one.words for one in way]
     assert words == sorted(words, reverse=True)
     assert all(one.is_enough for one in way)

@@ -306,5 +306,5 @@ def test_results_of_another_shape_are_refused():
     setting = find_task("Harvester").configure()
     worlds = draw_starts(setting, 3, SEED)
     earlier = rollout(setting, MODES[:2], worlds)
-    with pytest.raises(ConfigError, match=r"shape \(1, 3\) on cpu, got \(2, 3\) on cpu"):
+    with pytest.raises(ConfigError, match=r"shape \(1, 3\), got float64 of shape \(2, 3\)"):
         rollout(setting, MODES[:1], worlds, out=earlier)

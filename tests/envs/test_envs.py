@@ -62,7 +62,7 @@ def test_an_episode_is_truncated_at_the_tasks_limit(name):
     expected = 50_000 if name.startswith("KarelLong") else 1_000
     env = gym.make(name).unwrapped
     env.reset(seed=0)
-    env._batch.worlds.memory[0, ACTIONS] = expected - 2
+    env._batch.worlds.arrays.memory[0, ACTIONS] = expected - 2
     ends = [env.step(1)[3] for _ in range(2)]  # turning on the spot finishes no task
     assert ends == [False, True]
 

@@ -88,7 +88,7 @@ def test_taking_up_twice_changes_nothing():
     setting = find_task("TopOff").configure()
     worlds = draw_starts(setting, 4, 0)
     again = worlds.copy()
-    again.memory[:] = 0
+    again.arrays.memory[:] = 0
     assert (take_up(setting, again).memory == worlds.memory).all()
 
 
@@ -182,6 +182,6 @@ def test_a_batch_has_places_like_a_sequence():
 def test_a_world_taken_from_a_batch_is_a_copy():
     worlds = draw_starts(find_task("Maze").configure(), 2, 0)
     before = worlds.to_text(0)
-    worlds[0].cells[:] = 0
+    worlds[0].arrays.cells[:] = 0
     assert worlds.to_text(0) == before
     assert "1 world of Maze on cpu" in worlds[0]._repr_html_()

@@ -8,6 +8,7 @@ import pytest
 
 from pomp.analysis.explanation import explain
 from pomp.cli.shares import count_episodes
+from pomp.core.streams import Purpose, draw_units, open_streams
 from pomp.learning.random_transition import randomise
 from pomp.machine import DecisionList, ProgramMachine, Rule
 from pomp.machine.evaluation import (
@@ -17,6 +18,7 @@ from pomp.machine.evaluation import (
     evaluate,
     evaluate_exactly,
 )
+from pomp.machine.zoo import load_machine
 from pomp.tasks.catalog import find_task
 
 
@@ -106,3 +108,24 @@ def test_unequal_starts_weigh_as_they_are_likely():
 def test_an_explanation_plays_what_an_evaluation_plays():
     machine = ProgramMachine(task="OneStroke", modes=(MOVE,), transition=ALWAYS)
     assert explain(machine).found.to_json() == evaluate(machine).to_json()
+
+
+def test_the_bootstrap_is_its_definition():
+    returns = np.random.default_rng(0).normal(size=777)
+    streams = open_streams(Purpose.EVALUATION, 0, 2, worlds=2000)
+    rows = (draw_units(streams, 777) * 777).astype(np.int64)
+    low, high = np.quantile(returns[rows].mean(axis=0), [0.025, 0.975])
+    assert bootstrap(returns) == (low, high)
+
+
+@pytest.mark.parametrize("choose", [lambda machine: machine, randomise], ids=["by rules", "drawn"])
+def test_episodes_played_in_parts_are_the_same(monkeypatch, choose):
+    machine = choose(load_machine("zoo:UpNDown/text"))
+    whole = evaluate(machine, episodes=30, seed=3)
+    seen = []
+    monkeypatch.setattr("pomp.machine.evaluation.AT_ONCE", 8)
+    parts = evaluate(machine, episodes=30, seed=3, watch=lambda steps, over: seen.append(over))
+    for name in ("returns", "programs", "actions", "ended"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+    assert parts.to_json() == whole.to_json()
+    assert max(seen) >= 24

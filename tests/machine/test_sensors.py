@@ -51,10 +51,10 @@ def test_the_compass_is_its_definition(size):
     is_marked = draw.random(worlds.cells.shape) < density
     walls = np.where(draw.random(worlds.cells.shape) < 0.2, WALL, 0)
     flags = np.where(draw.random(worlds.cells.shape) < 0.5, ZERO, 0)
-    worlds.cells[:] = walls + flags + is_marked * draw.integers(1, 10, worlds.cells.shape)
+    worlds.arrays.cells[:] = walls + flags + is_marked * draw.integers(1, 10, worlds.cells.shape)
     rows, cols = draw.integers(1, size[0] - 1, count), draw.integers(1, size[1] - 1, count)
     facing, idle = draw.integers(0, 4, count), draw.integers(0, 2, count).astype(np.uint8)
-    worlds.pose[:] = (rows * size[1] + cols) * 4 + facing
+    worlds.arrays.pose[:] = (rows * size[1] + cols) * 4 + facing
     sense_worlds = kernels_of(setting.task).sense_worlds
     senses, bare = np.zeros((2, count), READING_TYPE)
     sense_worlds(setting.constants, worlds.arrays, idle, True, senses)

@@ -107,7 +107,7 @@ def bound(
     check_bounded(setting, modes)
     if width < 1:
         raise ConfigError(f"a bound takes a width of 1 or more, got {width}")
-    code, limits = compile_programs(modes), cap if isinstance(cap, Cap) else Cap.parse(cap)
+    code, limits = compile_programs(modes), Cap.of(cap)
     if setting.task.event_count(setting) is not None:
         return _count_back(setting, code, limits, most_steps, step_cost, keep_transitions)
     if setting.task.draws(setting):
@@ -324,7 +324,7 @@ def _search(setting: Setting, code: Code, cap: Cap, most_steps: int, width: int)
 def essence_of(setting: Setting, worlds: WorldBatch) -> tuple[NDArray[Any], ...]:
     """Return what matters for what worlds can still earn: arrays `[B, ...]`."""
     essence = worlds.copy()
-    essence.memory[:, ACTIONS] = 0
+    essence.arrays.memory[:, ACTIONS] = 0
     setting.task.forget(essence)
     return essence.cells, essence.pose, essence.memory
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from pomp.analysis.distilled import Distillation, Fidelity
 from pomp.analysis.list_trials import ListTrials, Tried
-from pomp.analysis.rule_search import RuleSearch, prune
+from pomp.analysis.rule_search import RuleSearch, leave_rules_out
 from pomp.analysis.rule_trees import Forest, RuleLessons, collect, see
 from pomp.analysis.trials import Trials
 from pomp.analysis.watching import Met, watch
@@ -194,7 +194,9 @@ class _Distiller:
         best = max(self._tried, key=lambda one: one.score)
         if enough:
             best = min(enough, key=lambda one: (one.words, -one.score))
-        way = prune(self._lists, best, lambda words: self._tell(f"leaving out of {words} words", 0))
+        way = leave_rules_out(
+            self._lists, best, lambda words: self._tell(f"leaving out of {words} words", 0)
+        )
         for one in reversed(way):
             if one.is_enough and self._is_enough_again(one.rules):
                 return one, was_searched

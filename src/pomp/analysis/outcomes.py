@@ -225,10 +225,11 @@ class Graph:
             more: arrays `[B, ...]` that belong to the digests, too.
         """
         self._setting.task.forget(worlds)
-        worlds.memory[:, [ACTIONS, TALLY]] = 0
-        worlds.memory[:, SCORE] %= self.phases
-        worlds.memory[:, SCORE] -= self.phases  # before the first event: none is the last
-        worlds.stream[:] = 0
+        memory = worlds.arrays.memory
+        memory[:, [ACTIONS, TALLY]] = 0
+        memory[:, SCORE] %= self.phases
+        memory[:, SCORE] -= self.phases  # before the first event: none is the last
+        worlds.arrays.stream[:] = 0
         return digest_of(worlds.cells, worlds.pose, worlds.memory, *more)
 
     def _phase(self, worlds: WorldBatch) -> Integers:
@@ -287,7 +288,7 @@ class Graph:
         worlds, actions, points = worlds.take(lanes), actions[lanes], points[lanes]
         outcomes = self._put_off(self._after(worlds, actions, bits), points)
         can_be_last = (self.last - 1 - worlds.memory[:, SCORE]) % self.phases == 0
-        worlds.memory[can_be_last, SCORE] = self.last - 1
+        worlds.arrays.memory[can_be_last, SCORE] = self.last - 1
         return counts, outcomes, self._put_off(self._after(worlds, actions, bits), points)
 
     def _count_outcomes(self, worlds: WorldBatch, actions: Integers) -> Integers:
@@ -311,6 +312,6 @@ class Graph:
     def _after(self, worlds: WorldBatch, actions: Integers, bits: Integers) -> WorldBatch:
         """The worlds after an action that draws these upper 32 bits."""
         after = worlds.copy()
-        after.stream[:] = streams_drawing(bits.astype(np.uint64) << np.uint64(32))
+        after.arrays.stream[:] = streams_drawing(bits.astype(np.uint64) << np.uint64(32))
         act_on(self._setting, after, actions)
         return after

@@ -102,7 +102,7 @@ def play_sets(
     while is_on.any():
         on = np.flatnonzero(is_on)
         imagined = worlds.take(on)
-        imagined.stream[:] = branch(noise[on], plans)
+        imagined.arrays.stream[:] = branch(noise[on], plans)
         sequences = _plan(setting, code, cap, modes_of[on], imagined, values[on], depth)
         is_on[on] = sequences[:, 0] >= 0
         for modes_of_step in sequences.T:

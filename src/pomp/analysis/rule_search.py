@@ -148,7 +148,7 @@ class RuleSearch:
         return Split(column, max(value, least + 1)).condition(dice.chance() < 0.5)
 
 
-def prune(
+def leave_rules_out(
     trials: ListTrials, given: Tried, tell: Callable[[int], None] = lambda words: None
 ) -> list[Tried]:
     """Leave out rules and conditions as long as a list is enough; returns the way there.

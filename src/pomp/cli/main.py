@@ -92,6 +92,10 @@ def main(arguments: list[str] | None = None) -> None:
     except PompError as error:
         print(f"pomp: {error}", file=sys.stderr)
         status = 2
+    except MemoryError as error:
+        told = f": {error}" if str(error) else ""
+        print(f"pomp: not enough memory{told}; ask for less at once", file=sys.stderr)
+        status = 2
     except KeyboardInterrupt:
         print("pomp: interrupted", file=sys.stderr)
         status = 130

@@ -105,9 +105,9 @@ def recall(setting: Setting, recorded: RecordedStates, begun: WorldBatch) -> Wor
     worlds = begun.copy()
     kept = FLAG if _holds_flag(setting) else 0
     decided = begun.cells & np.uint8(FLAG & ~kept)
-    worlds.cells[:] = (recorded.cells & np.uint8(COUNT | WALL | ZERO | kept)) | decided
-    worlds.pose[:] = recorded.pose
-    memory = worlds.memory
+    worlds.arrays.cells[:] = (recorded.cells & np.uint8(COUNT | WALL | ZERO | kept)) | decided
+    worlds.arrays.pose[:] = recorded.pose
+    memory = worlds.arrays.memory
     memory[:, DONE] = recorded.done
     if setting.constants[VALUE] == SUM:
         memory[:, SCORE] = np.rint(recorded.paid * memory[:, UNIT])
@@ -115,7 +115,7 @@ def recall(setting: Setting, recorded: RecordedStates, begun: WorldBatch) -> Wor
         memory[:, SCORE] = np.rint(recorded.last_reward * memory[:, UNIT])
     if setting.task.name in _RECALL:
         _RECALL[setting.task.name](setting, recorded, worlds)
-    return worlds
+    return worlds.vouch(None)  # a file may say anything
 
 
 def _holds_flag(setting: Setting) -> bool:
@@ -133,14 +133,14 @@ def _stair_climber(setting: Setting, recorded: RecordedStates, worlds: WorldBatc
         return
     goal = worlds.memory[:, stair_climber.GOAL]
     rows, cols = np.abs(worlds.row - goal // worlds.width), np.abs(worlds.col - goal % worlds.width)
-    worlds.memory[:, stair_climber.DISTANCE] = rows + cols
+    worlds.arrays.memory[:, stair_climber.DISTANCE] = rows + cols
 
 
 def _four_corner(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
     is_corner = worlds.cells & FLAG != 0
-    worlds.memory[:, four_corner.GOOD] = np.sum((recorded.count == 1) & is_corner, axis=1)
-    worlds.memory[:, four_corner.WRONG] = np.sum((recorded.count > 0) & ~is_corner, axis=1)
-    worlds.memory[:, four_corner.MARKERS] = recorded.meta["total_markers"]
+    worlds.arrays.memory[:, four_corner.GOOD] = np.sum((recorded.count == 1) & is_corner, axis=1)
+    worlds.arrays.memory[:, four_corner.WRONG] = np.sum((recorded.count > 0) & ~is_corner, axis=1)
+    worlds.arrays.memory[:, four_corner.MARKERS] = recorded.meta["total_markers"]
 
 
 def _top_off(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
@@ -148,35 +148,35 @@ def _top_off(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> 
     is_target = bottom & FLAG != 0
     is_right = np.where(is_target, bottom & COUNT == 2, bottom & ZERO != 0)
     padded = np.concatenate([~is_right, np.ones((len(worlds), 1), bool)], axis=1)
-    worlds.memory[:, top_off.FIRST_WRONG] = 1 + np.argmax(padded, axis=1)
-    worlds.memory[:, top_off.COLUMN] = worlds.col
+    worlds.arrays.memory[:, top_off.FIRST_WRONG] = 1 + np.argmax(padded, axis=1)
+    worlds.arrays.memory[:, top_off.COLUMN] = worlds.col
 
 
 def _clean_house(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
     if setting.variant == "leaps":  # recorded rewards begin with the first action
         is_gone = (worlds.cells & FLAG != 0) & (worlds.cells & ZERO != 0)
-        worlds.memory[:, SCORE] = np.sum(is_gone, axis=1)
+        worlds.arrays.memory[:, SCORE] = np.sum(is_gone, axis=1)
 
 
 def _harvester(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.memory[:, harvester.MARKERS] = recorded.meta["total_markers"]
+    worlds.arrays.memory[:, harvester.MARKERS] = recorded.meta["total_markers"]
 
 
 def _door_key(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.memory[:, door_key.MARKED] = recorded.meta["total_markers"]
+    worlds.arrays.memory[:, door_key.MARKED] = recorded.meta["total_markers"]
 
 
 def _one_stroke(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.memory[:, one_stroke.VISITED] = recorded.meta["n_visited"]
+    worlds.arrays.memory[:, one_stroke.VISITED] = recorded.meta["n_visited"]
 
 
 def _seeder(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.memory[:, seeder.SINGLES] = np.sum(recorded.count == 1, axis=1)
-    worlds.memory[:, seeder.DOUBLES] = np.sum(recorded.count > 1, axis=1)
+    worlds.arrays.memory[:, seeder.SINGLES] = np.sum(recorded.count == 1, axis=1)
+    worlds.arrays.memory[:, seeder.DOUBLES] = np.sum(recorded.count > 1, axis=1)
 
 
 def _snake(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    memory, body = worlds.memory, recorded.meta["snake_body"].astype(np.int32)
+    memory, body = worlds.arrays.memory, recorded.meta["snake_body"].astype(np.int32)
     memory[:, snake.LENGTH] = recorded.meta["snake_len"]
     memory[:, snake.POINTER] = recorded.meta["marker_pointer"]
     memory[:, snake.SIZE] = np.sum(body[:, :, 0] >= 0, axis=1)
@@ -186,14 +186,14 @@ def _snake(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> No
 
 
 def _seesaw(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.memory[:, SCORE] = recorded.meta["marker_picked"]
+    worlds.arrays.memory[:, SCORE] = recorded.meta["marker_picked"]
 
 
 def _up_n_down(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.memory[:, SCORE] = recorded.meta["reached_marker"]
+    worlds.arrays.memory[:, SCORE] = recorded.meta["reached_marker"]
     for slot, name in ((up_n_down.UP, "up_marker_pos"), (up_n_down.DOWN, "down_marker_pos")):
         place = recorded.meta[name].astype(np.int32)
-        worlds.memory[:, slot] = place[:, 0] * worlds.width + place[:, 1]
+        worlds.arrays.memory[:, slot] = place[:, 0] * worlds.width + place[:, 1]
 
 
 def _farmer(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
@@ -206,21 +206,21 @@ def _farmer(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> N
         farmer.MARKED: "total_markers",
     }
     for slot, name in names.items():
-        worlds.memory[:, slot] = recorded.meta[name]
-    worlds.memory[:, SCORE] = worlds.memory[:, farmer.PICKED] + worlds.memory[:, farmer.PLACED]
+        worlds.arrays.memory[:, slot] = recorded.meta[name]
+    worlds.arrays.memory[:, SCORE] = worlds.memory[:, [farmer.PICKED, farmer.PLACED]].sum(axis=1)
 
 
 def _inf_door_key(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.memory[:, SCORE] = recorded.meta["marker_picked"]
-    worlds.memory[:, inf_door_key.STAGE] = recorded.meta["current_stage"]
+    worlds.arrays.memory[:, SCORE] = recorded.meta["marker_picked"]
+    worlds.arrays.memory[:, inf_door_key.STAGE] = recorded.meta["current_stage"]
 
 
 def _inf_harvester(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.memory[:, SCORE] = recorded.meta["marker_picked"]
+    worlds.arrays.memory[:, SCORE] = recorded.meta["marker_picked"]
     is_empty = worlds.grid & ZERO != 0
     rows = slice(inf_harvester.EMPTY_IN_ROW, inf_harvester.EMPTY_IN_ROW + worlds.height)
-    worlds.memory[:, rows] = is_empty.sum(axis=2)
-    worlds.memory[:, inf_harvester.EMPTY] = is_empty.sum(axis=(1, 2))
+    worlds.arrays.memory[:, rows] = is_empty.sum(axis=2)
+    worlds.arrays.memory[:, inf_harvester.EMPTY] = is_empty.sum(axis=(1, 2))
 
 
 _RECALL: Mapping[str, Callable[[Setting, RecordedStates, WorldBatch], None]] = {

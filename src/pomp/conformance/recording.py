@@ -28,8 +28,8 @@ def raw_worlds(setting: Setting, cells: NDArray[Any], pose: NDArray[Any]) -> Wor
         pose: `[B]` int32, 4 * cell + facing.
     """
     worlds = empty_worlds(setting, len(pose))
-    worlds.cells[:] = cells
-    worlds.pose[:] = pose
+    worlds.arrays.cells[:] = cells
+    worlds.arrays.pose[:] = pose
     return worlds
 
 

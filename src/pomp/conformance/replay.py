@@ -8,12 +8,16 @@ setting, read; `memory` `[FIRST_STEP + 2 * T]` int32, written: the recorded acti
 the first deviation from them.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.compiling import scalar
+from pomp.engine.checks import check_places
+from pomp.engine.starts import empty_worlds
 from pomp.karel.dynamics import ACTIONS, FIRST_CONSTANT, FIRST_SLOT, SCORE, TALLY, UNIT
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, Worlds
 from pomp.tasks import layouts
 from pomp.tasks.task import Constants, Setting, Task
 
@@ -85,16 +89,20 @@ def recordings(
     size = setting.height * setting.width
     slots = FIRST_STEP + 2 * longest
     lanes = len(frames)
-    worlds = WorldBatch(
-        setting.task.name, setting.height, setting.width,
+    worlds = Worlds(
         np.zeros((lanes, (longest + 1) * size), np.uint8), np.zeros(lanes, np.int32),
         np.zeros((lanes, slots), np.int32), np.zeros(lanes, np.uint64),
     )  # fmt: skip
+    kind = (setting.task.name, setting.height, setting.width)
     for lane, (cells, steps, places) in enumerate(zip(frames, actions, poses, strict=True)):
+        shown = empty_worlds(setting, len(cells))
+        check_places(
+            replace(shown, cells=np.asarray(cells, np.uint8), pose=np.asarray(places, np.int32))
+        )
         worlds.cells[lane, : cells.size] = cells.ravel()
         worlds.pose[lane] = places[0]
         worlds.memory[lane, LENGTH] = len(steps)
         worlds.memory[lane, UNIT] = 1
         worlds.memory[lane, FIRST_STEP : FIRST_STEP + 2 * len(steps) : 2] = steps
         worlds.memory[lane, FIRST_STEP + 1 : FIRST_STEP + 2 * len(steps) : 2] = places[1:]
-    return worlds
+    return WorldBatch.holding(*kind, worlds, checked_for=setting.task)

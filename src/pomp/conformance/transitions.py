@@ -96,7 +96,7 @@ def _lead_draws(
         # Evenly spread first values, coarse to fine: a draw of few outcomes is exhausted early.
         value = int(f"{place:032b}"[::-1], 2) << 32 | 1 << 31
         trial = before.take(open_ones)
-        trial.stream[:] = streams_drawing(np.full(len(trial), value, np.uint64))
+        trial.arrays.stream[:] = streams_drawing(np.full(len(trial), value, np.uint64))
         paid = act_on(setting, trial, actions[open_ones])
         differing = _differences(setting, trial, after.take(open_ones), describe=False)
         matched = np.ones(len(open_ones), bool)

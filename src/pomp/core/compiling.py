@@ -10,16 +10,14 @@ cache means compiling again and nothing worse. Files are replaced atomically (by
 so processes that compile at the same time write the same files one after the other.
 """
 
-import logging
 import os
+import pickle
 import re
 import shutil
-import sys
-import tempfile
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -28,18 +26,25 @@ import numba
 from numba.core.caching import FunctionCache
 from numba.core.errors import NumbaError
 
+from pomp.core.code_cache import LOGGER, cache_folder, make_private, prune, warn_once
 from pomp.core.errors import ConfigError
-from pomp.core.fingerprints import fingerprint, versions
+from pomp.core.fingerprints import fingerprint
 from pomp.core.storage import write_atomically
 
-LOGGER = logging.getLogger("pomp")
-CODE_FOLDER = "pomp-code"  # within the cache folder: nothing but ours is in it
 MOST_THREADS = "POMP_THREADS"
 """The environment variable that says how many threads compiled code may use at most."""
-KEPT = 8  # folders of earlier versions, and of each kernel's earlier code, before the oldest goes
+
+CALLS_AT_ONCE = 1 << 26
+"""Calls of the interpreter between two looks for Ctrl-C: less than a second."""
 
 _CONFIG: Any = numba.config
 _LOCK = threading.Lock()  # of loading
+
+# A damaged index; an AttributeError: a class of an argument has another name by now.
+_UNREADABLE = (
+    AttributeError, ImportError, EOFError, IndexError, KeyError, TypeError, ValueError, OSError,
+    pickle.UnpicklingError,
+)  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -89,58 +94,6 @@ def reason_of(error: Exception) -> str:
     return (told or lines or [type(error).__name__])[0]
 
 
-@cache
-def cache_folder() -> Path:
-    """Return the folder of these versions' compiled code; it exists and can be written."""
-    folder = _user_cache() / CODE_FOLDER / versions()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        fallback = _temporary_folder(folder.name)
-        LOGGER.warning("cannot keep compiled code in %s (%s); using %s", folder, error, fallback)
-        return fallback
-    _prune(folder, "[0-9a-f]{16}")
-    return folder
-
-
-def _temporary_folder(name: str) -> Path:
-    """Return a folder of this user's among the temporary files, the same for every process."""
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    folder = Path(tempfile.gettempdir()) / f"pomp-{user}-{name}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if (
-        hasattr(os, "getuid") and folder.stat().st_uid != user
-    ):  # not ours: code must not come from it
-        return Path(tempfile.mkdtemp(prefix="pomp-"))
-    return folder
-
-
-def _user_cache() -> Path:
-    """Return POMP_CACHE_DIR, or the place the operating system has for such files."""
-    if chosen := os.environ.get("POMP_CACHE_DIR"):
-        return Path(chosen)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "pomp"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "pomp"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pomp"
-
-
-def _prune(folder: Path, pattern: str) -> None:
-    """Mark a folder as used, and delete all but the latest of those beside it with such names."""
-    os.utime(folder)
-    others = [
-        other
-        for other in folder.parent.iterdir()
-        if other != folder and other.is_dir() and re.fullmatch(pattern, other.name)
-    ]
-    others.sort(key=lambda other: other.stat().st_mtime, reverse=True)
-    for other in others[KEPT - 1 :]:
-        shutil.rmtree(other, ignore_errors=True)
-
-
 def kernel_folder(stem: str, function: Callable[..., Any]) -> Path:
     """Return the folder of a kernel's machine code, named after all it is compiled from.
 
@@ -148,7 +101,7 @@ def kernel_folder(stem: str, function: Callable[..., Any]) -> Path:
     """
     folder = cache_folder() / f"{stem}-{fingerprint(function)}"
     if folder.is_dir():
-        _prune(folder, re.escape(stem) + "-[0-9a-f]{16}")
+        prune(folder, re.escape(stem) + "-[0-9a-f]{16}")
     return folder
 
 
@@ -164,7 +117,7 @@ class _Locator:
 
     def ensure_cache_path(self) -> None:
         """Make the folder; Numba asks for it when there is something to write."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_private(self._folder)
 
     def get_source_stamp(self) -> str:
         """Return what a kept file must agree with: the folder's name says it all."""
@@ -199,9 +152,15 @@ def cache_in(folder: Path, kind: Any, function: Callable[..., Any]) -> Any:
             # The machine code knows the order of a named tuple's fields.
             return (*super()._index_key(sig, codegen), tuple(_fields_of(sig)))
 
+        def save_overload(self, sig: Any, data: Any) -> None:
+            try:
+                super().save_overload(sig, data)
+            except OSError as error:  # it is in memory all the same
+                warn_once(f"cannot keep compiled code in {cache_folder()} ({error.strerror})")
+
     try:
         Cache(function)._cache_file._load_index()
-    except (AttributeError, ImportError):  # a class of an argument has another name by now
+    except _UNREADABLE:
         shutil.rmtree(folder, ignore_errors=True)
     return Cache(function)
 
@@ -295,14 +254,38 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     return Kernel(function)
 
 
-def launch(parts: int, call: Callable[[int], object]) -> None:
-    """Call `call(part)` for every part, on as many threads; the first part runs right here."""
-    others = [_workers().submit(call, part) for part in range(1, parts)]
+def launch(threads: int, call: Callable[[int], object], pieces: int | None = None) -> None:
+    """Call `call(piece)` for every piece, on so many threads; the first runs right here.
+
+    Compiled code hears no signal while it runs, Python hears them between two pieces: after Ctrl-C
+    no piece begins, on any thread.
+
+    Args:
+        threads: how many.
+        call: what runs a piece.
+        pieces: how many there are, dealt out to the threads in turn; None: one for each.
+    """
+    count = threads if pieces is None else pieces
+    if threads == 1:
+        for piece in range(count):
+            call(piece)
+        return
+    is_stopped = threading.Event()
+
+    def run(first: int) -> None:
+        for piece in range(first, count, threads):
+            if is_stopped.is_set():
+                return
+            call(piece)
+
+    others = [_workers().submit(run, first) for first in range(1, threads)]
     try:
-        call(0)
-    finally:
+        run(0)
         for other in others:
             other.result()
+    finally:
+        is_stopped.set()
+        wait(others)
 
 
 def parts_for(work: int, threads: int | None, *, least: int) -> int:
@@ -313,9 +296,21 @@ def parts_for(work: int, threads: int | None, *, least: int) -> int:
         threads: at most so many; None: one per core.
         least: units that are worth a thread.
     """
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int)):
+        raise ConfigError(f"threads must be a whole number, or None for all, got {threads!r:.80}")
     available = thread_count()
     wanted = available if threads is None else max(1, min(threads, available))
     return max(1, min(wanted, work // least))
+
+
+def pieces_for(threads: int, calls: int) -> int:
+    """Return into how many pieces work is cut, as many for each thread, none of them long.
+
+    Args:
+        threads: how many do it.
+        calls: calls of the interpreter that it may take.
+    """
+    return threads * max(1, -(-calls // (threads * CALLS_AT_ONCE)))
 
 
 def thread_count() -> int:

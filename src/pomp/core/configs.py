@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any, TypeVar, get_args, get_type_hints
 
+import numpy as np
+
 from pomp.core.errors import ConfigError, UnknownNameError
 
 MOST = 1_000_000_000
@@ -30,6 +32,19 @@ def check_ranges(config: object, **ranges: tuple[float, float]) -> None:
         if isinstance(value, bool) or not is_number or not low <= value <= high:
             whole = "a whole number " if isinstance(low, int) else ""
             raise ConfigError(f"{name} must be {whole}from {low:g} to {high:g}, got {value}")
+
+
+def check_count(what: str, value: object, least: int = 1, most: int = MOST) -> int:
+    """Return a whole number in a range.
+
+    Raises:
+        ConfigError: says what came.
+    """
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or not least <= int(value) <= most:  # type: ignore[call-overload]  # it is whole
+        expected = f"at least {least} and at most {most}, a whole number"
+        raise ConfigError(f"{what} must be {expected}, got {value!r:.80}")
+    return int(value)  # type: ignore[call-overload]  # it is whole
 
 
 def check_flags(config: object, *names: str) -> None:
@@ -117,6 +132,17 @@ def from_json(kind: type[Config], values: Any) -> Config:
         raise ConfigError(f"{kind.__name__} has a field of the wrong type: {error}") from error
 
 
+def check_changes(changes: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the fields to change, by name; none if there are none.
+
+    Raises:
+        ConfigError: they are no mapping.
+    """
+    if changes is not None and not isinstance(changes, Mapping):
+        raise ConfigError(f"settings are a mapping of names to values, got {changes!r:.80}")
+    return changes or {}
+
+
 def changed(config: Any, changes: Mapping[str, Any]) -> Any:
     """Return a config with some fields changed; nested ones are named as in `proposer.sigma`.
 
@@ -125,7 +151,7 @@ def changed(config: Any, changes: Mapping[str, Any]) -> Any:
         ConfigError: the value does not fit.
     """
     together: dict[str, Any] = {}
-    for name, value in changes.items():
+    for name, value in check_changes(changes).items():
         head, _, rest = name.partition(".")
         known = [entry.name for entry in fields(config)]
         if head not in known:

@@ -16,7 +16,8 @@ import numba
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pomp.core.compiling import LOGGER, cache_in, kernel_folder
+from pomp.core.code_cache import LOGGER
+from pomp.core.compiling import cache_in, kernel_folder
 from pomp.core.errors import CudaError, DeviceMemoryError
 from pomp.core.extras import CUDA, install_line
 
@@ -197,6 +198,8 @@ class DeviceArray:
 
 def is_on_device(array: object) -> bool:
     """Whether an array is in GPU memory."""
+    if isinstance(array, np.ndarray):
+        return False
     return isinstance(array, DeviceArray) or hasattr(array, "__cuda_array_interface__")
 
 

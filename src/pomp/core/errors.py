@@ -95,6 +95,10 @@ class DeviceMemoryError(CudaError, MemoryError):
     """The GPU has too little memory for what was asked for."""
 
 
+class TooLargeError(PompError, MemoryError):
+    """What was asked for does not fit into memory."""
+
+
 class EnvironmentMisuseError(PompError, RuntimeError):
     """An environment was used in an order it does not allow."""
 

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from pomp.core.compiling import cache_folder, thread_count
+from pomp.core.code_cache import cache_folder
+from pomp.core.compiling import thread_count
 from pomp.core.cuda import load_cuda
 from pomp.core.errors import CudaError
 from pomp.version import __version__

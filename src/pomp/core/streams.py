@@ -11,6 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.compiling import kernel, scalar
+from pomp.core.configs import check_count
+from pomp.core.resources import slices
+
+_DRAWN_AT_ONCE = 1 << 26  # numbers, after which Ctrl-C is heard: a fraction of a second
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -58,7 +62,12 @@ def unit(stream):
 def open_streams(
     purpose: Purpose, seed: int, *indices: int, worlds: int, first: int = 0
 ) -> NDArray[np.uint64]:
-    """First states of the streams of worlds `first`, `first + 1`, ...; `[worlds]` uint64."""
+    """First states of the streams of worlds `first`, `first + 1`, ...; `[worlds]` uint64.
+
+    Raises:
+        ConfigError: the number of worlds is none.
+    """
+    check_count("the number of worlds", worlds, least=0)
     state = np.asarray(purpose, np.uint64)
     with np.errstate(over="ignore"):
         for part in (seed, *indices):
@@ -139,6 +148,35 @@ def _draw_units(streams, numbers):
     for column in range(len(streams)):
         for row in range(len(numbers)):
             numbers[row, column] = unit(streams[column : column + 1])
+
+
+def resample_means(streams: NDArray[np.uint64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Draw as many of the values as there are, with repetition, from each stream: their means.
+
+    Args:
+        streams: `[S]` uint64, written.
+        values: `[N]` float64.
+
+    Returns:
+        `[S]` float64.
+    """
+    means, given = np.empty(len(streams)), np.ascontiguousarray(values)
+    for part in slices(len(streams), _DRAWN_AT_ONCE // max(len(given), 1)):
+        _resample_means(streams[part], given, means[part])
+    return means
+
+
+@kernel
+def _resample_means(streams, values, means):
+    """Write the mean of a resample of `values` `[N]` float64 from each stream.
+
+    `streams` `[S]` uint64 and `means` `[S]` float64 are written.
+    """
+    for row in range(len(streams)):
+        stream, total = streams[row : row + 1], 0.0
+        for _ in range(len(values)):
+            total += values[np.int64(unit(stream) * len(values))]
+        means[row] = total / len(values)
 
 
 def streams_drawing(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

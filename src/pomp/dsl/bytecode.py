@@ -20,7 +20,7 @@ Up to `REPEAT` an operation is refused once the budget is spent; those after it 
 the published executor and are free.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -28,7 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.compiling import kernel, launch, parts_for, scalar
+from pomp.core.arrays import read_only
+from pomp.core.compiling import kernel, launch, parts_for, pieces_for, scalar
 from pomp.core.cuda import DeviceArray, to_device
 from pomp.core.errors import ConfigError, PompError
 from pomp.dsl.grammar import END as PROGRAM_END, ILLEGAL, MAX_TOKENS, RETURN, reader
@@ -65,7 +66,10 @@ _KIND, _ENTRY, _CONDITION, _FIRST, _STATEMENTS, _FRAME = range(6)
 
 @dataclass(frozen=True)
 class Code:
-    """Compiled programs.
+    """Compiled programs; only the compiler makes them, and their arrays are read-only.
+
+    So the interpreter may rely on it: every jump leads to an instruction of the row, every row has
+    an end, REPEAT and its end stand in pairs, and `depth` counters are enough for any row.
 
     Attributes:
         instructions: `[P, L]` uint32; ids that are no program are a lone `NO_PROGRAM`.
@@ -78,6 +82,33 @@ class Code:
     valid: NDArray[np.bool_]
     depth: int
     source: NDArray[np.int16]
+
+    def __post_init__(self) -> None:
+        raise ConfigError("code is made by compile_programs and compile_ids alone, not by hand")
+
+    @classmethod
+    def _of(
+        cls,
+        instructions: NDArray[np.uint32],
+        valid: NDArray[np.bool_],
+        depth: int,
+        source: NDArray[np.int16],
+    ) -> "Code":
+        """Hold what the compiler wrote, with the shapes of the attributes."""
+        code = object.__new__(cls)
+        arrays = {"instructions": instructions, "valid": valid, "source": source}
+        vars(code).update({name: read_only(array) for name, array in arrays.items()}, depth=depth)
+        return code
+
+    def followed_by(self, other: "Code", rows: NDArray[np.integer]) -> "Code":
+        """Return these programs, and behind them some `rows` `[N]` of others, without sources."""
+        width = max(self.instructions.shape[1], other.instructions.shape[1])
+        joined = np.zeros((len(self) + len(rows), width), np.uint32)
+        joined[: len(self), : self.instructions.shape[1]] = self.instructions
+        joined[len(self) :, : other.instructions.shape[1]] = other.instructions[rows]
+        valid = np.concatenate([self.valid, other.valid[rows]])
+        depth = max(self.depth, other.depth)
+        return Code._of(joined, valid, depth, np.empty((0, 0), np.int16))
 
     def __len__(self) -> int:
         return len(self.instructions)
@@ -95,9 +126,14 @@ def compile_programs(
 
     Raises:
         ProgramSyntaxError: one of them is not a program.
+        ConfigError: they are no list of texts or trees.
     """
+    if isinstance(programs, str | Program) or not isinstance(programs, Iterable):
+        raise ConfigError("programs are given as a list; put brackets around a single one")
     rows = []
     for program in programs:
+        if not isinstance(program, str | Program):
+            raise ConfigError(f"a program is a text or a tree, got a {type(program).__name__}")
         tokens = program.split() if isinstance(program, str) else tokens_of(program)
         check_tokens(tokens, vocabulary)
         rows.append(vocabulary.encode(tokens))
@@ -134,6 +170,10 @@ def compile_ids(
         source: keep the token that each instruction comes from.
         threads: CPU threads; None: all. The result does not depend on it.
     """
+    if not isinstance(ids, np.ndarray):
+        raise ConfigError(f"token ids must be an array of integers, got a {type(ids).__name__}")
+    if not isinstance(vocabulary, Vocabulary):
+        raise ConfigError(f"a vocabulary is LEAPS or HPRL, got {vocabulary!r:.80}")
     if ids.ndim != 2 or not np.issubdtype(ids.dtype, np.integer):
         got = f"{ids.dtype} of shape {ids.shape}"
         raise ConfigError(f"token ids must be integers of shape [programs, tokens], got {got}")
@@ -150,13 +190,15 @@ def compile_ids(
     rows = np.ascontiguousarray(ids)
     parts = parts_for(count, threads, least=1000)
 
-    def compile_part(part: int) -> None:
+    pieces = pieces_for(parts, count * length)
+
+    def compile_piece(piece: int) -> None:
         stack, frames = np.empty(length + 1, np.int16), np.empty((length + 1, _FRAME), np.int32)
         compiled = CodeArrays(instructions, valid, depth, origin)
-        _compile_batch(part, parts, rows, tables, CompilerScratch(stack, frames), compiled)
+        _compile_batch(piece, pieces, rows, tables, CompilerScratch(stack, frames), compiled)
 
-    launch(parts, compile_part)
-    return Code(instructions, valid, int(depth.max(initial=0)), origin)
+    launch(parts, compile_piece, pieces)
+    return Code._of(instructions, valid, int(depth.max(initial=0)), origin)
 
 
 class ReaderTables(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pomp.core.errors import ProgramSyntaxError
+from pomp.core.errors import ConfigError, ProgramSyntaxError
 from pomp.dsl.grammar import BODY, END, FORMS, ILLEGAL, MAX_TOKENS, PROGRAM_FORM, Form, reader
 from pomp.dsl.syntax import CLASSES, Act, Node, Perceive, Program
 from pomp.dsl.vocabulary import ACTION_OF_TOKEN, LEAPS, PERCEPTION_OF_TOKEN, Vocabulary
@@ -47,7 +47,10 @@ def tokenize(text: str) -> list[str]:
 
     Raises:
         ProgramSyntaxError: the text is empty or too long to be a program.
+        ConfigError: it is no text.
     """
+    if not isinstance(text, str):
+        raise ConfigError(f"a program is given as text, got a {type(text).__name__}")
     if len(text) > MAX_CHARACTERS:
         reason = f"a program text has at most {MAX_CHARACTERS} characters, got {len(text)}"
         raise ProgramSyntaxError([text[:20] + "..."], 0, (), reason)

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.compiling import kernel, launch, parts_for, routine, scalar
-from pomp.core.errors import ConfigError
+from pomp.core.compiling import kernel, launch, parts_for, pieces_for, routine, scalar
+from pomp.core.configs import MOST_SEED, check_count, check_ranges
+from pomp.core.resources import check_memory
 from pomp.core.streams import Purpose, open_streams, unit
 from pomp.dsl.grammar import (
     ACTION,
@@ -58,10 +59,8 @@ class SamplerConfig:
     """Longer programs, `DEF` included, are drawn again."""
 
     def __post_init__(self) -> None:
-        if min(self.max_depth, self.max_nesting) < 0:
-            raise ConfigError("max_depth and max_nesting must not be negative")
-        if not 5 <= self.max_tokens <= MAX_TOKENS:
-            raise ConfigError(f"max_tokens must be in 5..{MAX_TOKENS}, got {self.max_tokens}")
+        nested = (0, MAX_TOKENS)
+        check_ranges(self, max_depth=nested, max_nesting=nested, max_tokens=(5, MAX_TOKENS))
 
 
 def sample_programs(
@@ -83,20 +82,23 @@ def sample_programs(
         and i alone. The HPRL vocabulary brings HPRL's probabilities with it.
     """
     config = config or SamplerConfig()
-    if count < 0 or seed < 0:
-        raise ConfigError(f"count and seed must not be negative, got {count} and {seed}")
+    check_count("the number of programs", count, least=0)
+    check_count("a seed", seed, least=0, most=MOST_SEED)
+    check_memory(f"{count} programs", count, config.max_tokens + 16)
     ids = np.empty((count, config.max_tokens), np.uint8)
     streams = open_streams(purpose, seed, worlds=count, first=first)
     tables = grammar_tables(vocabulary)
     limits = (config.max_depth, config.max_nesting)
     parts = parts_for(count, threads, least=1000)
 
-    def sample_part(part: int) -> None:
+    pieces = pieces_for(parts, count * config.max_tokens)
+
+    def sample_piece(piece: int) -> None:
         items = stack_for(config.max_tokens)
-        _sample_batch(part, parts, streams, tables, *limits, items, ids)
+        _sample_batch(piece, pieces, streams, tables, *limits, items, ids)
 
     if count:
-        launch(parts, sample_part)
+        launch(parts, sample_piece, pieces)
     return ids
 
 

@@ -112,7 +112,7 @@ class Planes(torch.nn.Module):
         super().__init__()
         side = int(_CELL_VALUES**0.5)
         every = WorldBatch.empty("every cell", 1, side, side, 0)
-        every.cells[0] = np.arange(_CELL_VALUES)
+        every.arrays.cells[0] = np.arange(_CELL_VALUES)
         planes = observe(every, channels)[0].reshape(channels, _CELL_VALUES).astype(np.float32)
         planes[:WALL_PLANE] = 0  # the agent is added below
         self.register_buffer("table", torch.from_numpy(planes.T.copy()), persistent=False)

@@ -50,7 +50,7 @@ def agreement(
     """
     if not len(originals) == len(others) == len(starts.found):
         raise ConfigError("agreement needs as many originals as others and starts")
-    cap = cap if isinstance(cap, Cap) else Cap.parse(cap)
+    cap = Cap.of(cap)
     result = np.zeros(len(originals), np.float64)
     parts = parts_for(len(originals), threads, least=LEAST_PROGRAMS)
 

@@ -11,7 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.arrays import check_array
 from pomp.core.compiling import kernel, launch, parts_for, scalar
+from pomp.core.configs import check_count
+from pomp.core.resources import check_memory
 from pomp.core.streams import draw
 from pomp.dsl.bytecode import (
     ARGUMENT_MASK,
@@ -27,7 +30,7 @@ from pomp.dsl.vocabulary import Action
 from pomp.engine.lanes import reset_world
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.dynamics import act, is_impossible
-from pomp.karel.interpreter import Cap, Ending, WorldState, run_program
+from pomp.karel.interpreter import MOST_STEPS, Cap, Ending, WorldState, run_program
 from pomp.karel.world import Worlds
 from pomp.tasks.random_world import RANDOM_WORLD, begin, draw_start, step
 from pomp.tasks.task import Setting
@@ -158,9 +161,15 @@ def demonstrate(
         cap: how long a program may run.
         threads: CPU threads; None: all.
     """
-    cap = cap if isinstance(cap, Cap) else Cap.parse(cap)
+    cap, count = Cap.of(cap), len(code)
+    check_array("streams", streams, np.uint64, (count,))
+    for name, number in (("wanted", wanted), ("trials", trials), ("least_states", least_states)):
+        check_count(name, number, least=0, most=MOST_STEPS)
+    check_count("most_states", most_states, most=MOST_STEPS)
+    size = setting.height * setting.width
+    each = wanted * (size + most_states + 8)
+    check_memory(f"{wanted} demonstrations of each of {count} programs", count, each)
     limits = DemonstrationLimits(cap, trials, least_states, most_states)
-    count, size = len(code), setting.height * setting.width
     found = Demonstrations(
         np.zeros((count, wanted, size), np.uint8),
         np.zeros((count, wanted), np.int32),

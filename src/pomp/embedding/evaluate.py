@@ -196,7 +196,7 @@ def draw_comparison_starts(programs: int, states: int, seed: int) -> tuple[Demon
     worlds = reset(setting, open_streams(Purpose.EVALUATION, seed, 2, worlds=programs * states))
     shape = (programs, states)
     starts = Demonstrations(
-        worlds.cells.reshape(*shape, -1), worlds.pose.reshape(shape),
+        worlds.arrays.cells.reshape(*shape, -1), worlds.arrays.pose.reshape(shape),
         np.zeros((*shape, 0), np.uint8), np.zeros(shape, np.int32),
         np.full(programs, states, np.int32),
     )  # fmt: skip

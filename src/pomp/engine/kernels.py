@@ -144,13 +144,11 @@ def run_machines(part, parts, machines, terms, expected, constants, worlds, earn
 
 
 @kernel
-def record_lanes(code, lists, cap, paired, constants, worlds, trace, counters):
+def record_lanes(code, lists, cap, constants, worlds, trace, counters):
     """Run lists of programs on worlds, one per lane, in place, and write what happened.
 
-    `lists` `[Q, M]` int32 has rows of program numbers, -1 behind the last: list i runs in lane i if
-    they are `paired`, else each in as many lanes as the others, one list behind the other. `trace`
-    is a `TraceArrays`, written.
+    `lists` `[B, M]` int32 has rows of program numbers, -1 behind the last: list i runs in lane i.
+    `trace` is a `TraceArrays`, written.
     """
     for lane in range(len(worlds.pose)):
-        row = lane if paired else lane // (len(worlds.pose) // len(lists))
-        record_lane(step, lane, lists[row], code, cap, constants, worlds, trace, counters)
+        record_lane(step, lane, lists[lane], code, cap, constants, worlds, trace, counters)

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pomp.core.compiling import Kernel, cache_folder
+from pomp.core.code_cache import keep_source
+from pomp.core.compiling import Kernel
 from pomp.core.cuda import as_launchable, load_cuda, to_device
 from pomp.core.errors import ConfigError
-from pomp.core.storage import write_atomically
 from pomp.karel.sensors import FIRST_OWN, Sensor
 from pomp.tasks.catalog import is_shipped
 from pomp.tasks.task import Setting, Task
@@ -82,9 +82,7 @@ def _fill_in(
     # The name need not say what the task's functions do: each kernel looks at that itself.
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
     name = f"{re.sub('[^a-z0-9]', '', task.name.lower())}_{digest}"
-    path = cache_folder() / f"{name}.py"
-    if not path.exists() or path.read_bytes() != source.encode():
-        write_atomically(path, source.encode())
+    path = keep_source(f"{name}.py", source.encode())
     spec = importlib.util.spec_from_file_location(f"pomp_kernels_{name}", path)
     assert spec is not None
     assert spec.loader is not None

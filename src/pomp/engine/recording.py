@@ -6,7 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.compiling import CALLS_AT_ONCE
+from pomp.core.configs import check_count
 from pomp.core.errors import ConfigError
+from pomp.core.resources import check_memory, slices
 from pomp.dsl.bytecode import (
     ARGUMENT_MASK,
     ARGUMENT_SHIFT,
@@ -16,13 +19,16 @@ from pomp.dsl.bytecode import (
     TEST,
     Code,
 )
+from pomp.engine.checks import check_worlds
 from pomp.engine.loading import kernels_of
-from pomp.engine.rollouts import Programs, as_code, as_lists, check_worlds
+from pomp.engine.rollouts import Programs, as_code, as_lists, check_calls
 from pomp.engine.tracing import TraceArrays
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.interpreter import Cap
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, Worlds
 from pomp.tasks.task import Setting
+
+_ACTION_BYTES = 27  # what a row of `TraceArrays` takes without counters and cells
 
 
 @dataclass(frozen=True)
@@ -117,34 +123,57 @@ def record(
         keep_cells: keep the cells after every action too.
         stop_on_error: an action that cannot be carried out (a blocked move, nothing to pick, no
             room to put) is not performed and ends the run (training data).
+
+    Raises:
+        ConfigError: programs, lists and worlds do not fit together, or a number is wrong.
+        WorldError: the worlds are no states of the task.
+        TooLargeError: there is no memory for so many actions.
     """
     check_worlds(setting, worlds)
-    code = as_code(programs, source=True)
-    limits = cap if isinstance(cap, Cap) else Cap.parse(cap)
+    code, limits = as_code(programs, source=True), Cap.of(cap)
     rows = as_lists(lists, len(code))
-    if most_actions is not None and most_actions < 0:
-        raise ConfigError(f"most_actions must not be negative, got {most_actions}")
+    check_calls(limits, rows.shape[1])
+    if most_actions is not None:
+        check_count("most_actions", most_actions, least=0)
     if paired and len(rows) != len(worlds):
         raise ConfigError(f"{len(worlds)} worlds need as many lists, got {len(rows)}")
-    world_of_lane = np.arange(len(worlds)) if paired else np.tile(np.arange(len(worlds)), len(rows))
-    lanes = worlds.take(world_of_lane)
-    steps = limits.limit * rows.shape[1] if most_actions is None else most_actions
+    steps = limits.limit * rows.shape[1] if most_actions is None else int(most_actions)
+    count = len(worlds) * (1 if paired else len(rows))
+    each = steps * (_ACTION_BYTES + 4 * code.depth + keep_cells * worlds.cells.shape[1])
+    check_memory(f"{count} recordings of {steps} actions", count, each)
+    lane = np.arange(count)
+    lanes = worlds.to("cpu").take(lane % max(len(worlds), 1))
+    programs_of = rows[lane if paired else lane // max(len(worlds), 1)]
     arrays = _trace_arrays(lanes, steps, rows.shape[1], code, keep_cells, stop_on_error)
-    kernels_of(setting.task).record_lanes(
-        code.instructions, rows, limits, paired, setting.constants, lanes.arrays, arrays,
-        np.zeros(max(code.depth, 1), np.int32),
-    )  # fmt: skip
-    list_of_lane = np.arange(len(lanes)) // (1 if paired else max(len(worlds), 1))
-    return Trace(arrays, lanes, code, rows[list_of_lane])
+    _record(setting, code, programs_of, limits, lanes, arrays)
+    return Trace(arrays, lanes, code, programs_of)
+
+
+def _record(
+    setting: Setting, code: Code, programs: NDArray[np.int32], limits: Cap, lanes: WorldBatch,
+    arrays: TraceArrays,
+) -> None:  # fmt: skip
+    """Run lists of `programs` `[B, M]` int32 in B lanes, in place, some lanes at a time."""
+    record_lanes = kernels_of(setting.task).record_lanes
+    counters = np.zeros(max(code.depth, 1), np.int32)
+    calls = limits.limit * max(programs.shape[1], 1)
+    for part in slices(len(lanes), CALLS_AT_ONCE // calls):
+        worlds = Worlds(*(array[part] for array in lanes.arrays))
+        strict, *written = arrays
+        trace = TraceArrays(strict, *(array[part] for array in written))
+        record_lanes(
+            code.instructions, programs[part], limits, setting.constants, worlds, trace, counters
+        )
 
 
 def _trace_arrays(
     lanes: WorldBatch, steps: int, places: int, code: Code, keep_cells: bool, stop: bool
 ) -> TraceArrays:
+    """Allocate what recording `steps` actions of lists of `places` programs writes."""
     count, size = len(lanes), lanes.cells.shape[1]
     kept = (count, steps)
     return TraceArrays(
-        stops_on_error=np.array([stop]),
+        stops_on_error=np.array([bool(stop)]),
         length=np.zeros(count, np.int32),
         action=np.zeros(kept, np.int8),
         pose=np.zeros(kept, np.int32),

@@ -7,21 +7,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.compiling import launch, parts_for
+from pomp.core.arrays import check_array
+from pomp.core.compiling import launch, parts_for, pieces_for
 from pomp.core.cuda import is_on_device, to_host
 from pomp.core.errors import ConfigError, DeviceMemoryError
+from pomp.core.resources import check_memory
 from pomp.dsl.bytecode import Code, compile_ids, compile_programs
 from pomp.dsl.syntax import Program
 from pomp.dsl.vocabulary import Action
+from pomp.engine.checks import check_worlds
+from pomp.engine.kernels import SHARE
 from pomp.engine.lanes import Lane, LaneResults
 from pomp.engine.loading import kernels_of
-from pomp.engine.rollout_cuda import Found, LaunchPad, act_cuda, run_cuda
+from pomp.engine.rollout_cuda import RESULTS, Found, LaunchPad, act_cuda, run_cuda
+from pomp.engine.starts import bytes_of_world
 from pomp.engine.units import DEFAULT_CAP, Launch, Units
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
 
 LEAST_LANES, LEAST_WORLDS = 256, 2048  # work below which another thread does not pay
+MOST_CALLS = 1 << 28
+"""Calls of the interpreter between two looks for Ctrl-C, if lists are long: up to two seconds."""
+_RESULT_BYTES = sum(np.dtype(dtype).itemsize for dtype in RESULTS)
 
 Programs = Code | Sequence[Program | str] | NDArray[np.integer]
 """Compiled code, trees or texts, or token ids `[P, L]`."""
@@ -103,9 +111,13 @@ def rollout(
 
     Raises:
         ConfigError: programs, lists, worlds or `out` do not fit together.
+        WorldError: the worlds are no states of the task.
+        TooLargeError: there is no memory for so many results.
     """
+    check_worlds(setting, worlds)
     code = as_code(programs)
     units = _units_of(lists, len(code), len(worlds))
+    check_calls(Cap.of(cap), units.most_runs, min(units.span, SHARE))
     try:
         return _cross(Launch(setting, code, units, worlds, cap), keep_worlds, threads, out)
     except DeviceMemoryError:
@@ -130,9 +142,12 @@ def _units_of(lists: Any, programs: int, worlds: int) -> Units:
 def _cross(work: Launch, keep_worlds: bool, threads: int | None, out: Rollout | None) -> Rollout:
     """Run units and return what came of each on each of its worlds."""
     shape, worlds = (len(work.units), work.units.span), work.worlds
+    if worlds.device == "cpu":
+        kept = bytes_of_world(work.setting) if keep_worlds else 0
+        check_memory(f"{work.units.lanes} episodes", work.units.lanes, _RESULT_BYTES + kept)
     after = worlds.allocate(work.units.lanes if keep_worlds else 0)
     results = _run(work, after, threads, None if out is None else _results_of(out, shape, worlds))
-    return _shaped(results, shape, after if keep_worlds else None)
+    return _shaped(results, shape, after.vouch(work.setting.task) if keep_worlds else None)
 
 
 def _results_of(out: Rollout, shape: tuple[int, int], worlds: WorldBatch) -> LaneResults:
@@ -141,11 +156,17 @@ def _results_of(out: Rollout, shape: tuple[int, int], worlds: WorldBatch) -> Lan
     Raises:
         ConfigError: they are of another shape, or on another device.
     """
-    arrays = (out.returns, out.actions, out.calls, out.completed)
-    device = "cuda" if is_on_device(out.returns) else "cpu"
-    if tuple(out.returns.shape) != shape or device != worlds.device:
-        got = f"{tuple(out.returns.shape)} on {device}"
-        raise ConfigError(f"out must be a rollout of shape {shape} on {worlds.device}, got {got}")
+    if not isinstance(out, Rollout):
+        raise ConfigError(f"out must be a rollout, got a {type(out).__name__}")
+    arrays: tuple[Any, ...] = (out.returns, out.actions, out.calls, out.completed)
+    for name, array, dtype in zip(LaneResults._fields, arrays, RESULTS, strict=True):
+        check_array(f"{name} of out", array, dtype, shape)
+        device = "cuda" if is_on_device(array) else "cpu"
+        if device != worlds.device:
+            raise ConfigError(f"{name} of out must be on {worlds.device}, got it on {device}")
+        is_plain = device == "cuda" or (array.flags.c_contiguous and array.flags.writeable)
+        if not is_plain:
+            raise ConfigError(f"{name} of out must be contiguous memory that can be written")
     return LaneResults(*(array.reshape(-1) for array in arrays))
 
 
@@ -189,6 +210,7 @@ def advance(
         Arrays `[B, 1]`. Its `returns` are those of the episodes so far; the reward of the step is
         their difference.
     """
+    check_worlds(setting, worlds)
     code = as_code(programs)
     rows = as_lists(np.asarray(choice).reshape(-1, 1), len(code))
     if len(rows) != len(worlds):
@@ -222,10 +244,11 @@ def act_on(
     given = np.asarray(actions)
     if given.shape != (len(worlds),):
         raise ConfigError(f"{len(worlds)} worlds need as many actions, got shape {given.shape}")
-    if len(given) and not (
-        np.issubdtype(given.dtype, np.integer) and 0 <= given.min() <= given.max() <= max(Action)
-    ):
-        raise ConfigError("actions are numbers from 0 (move) to 4 (putMarker)")
+    if not np.issubdtype(given.dtype, np.integer) and len(given):
+        raise ConfigError(f"actions are numbers from 0 (move) to 4 (putMarker), got {given.dtype}")
+    if len(given) and not 0 <= given.min() <= given.max() <= max(Action):
+        got = f"{given.min()} to {given.max()}"
+        raise ConfigError(f"actions are numbers from 0 (move) to 4 (putMarker), got {got}")
     chosen = np.ascontiguousarray(given, np.int64)
     rewards = np.empty(len(worlds), np.float64)
     act = kernels_of(setting.task).act_on_worlds
@@ -250,29 +273,44 @@ def _run(
         threads: CPU threads; None: all.
         results: memory for the results; None: new.
     """
-    setting, worlds, lanes = work.setting, work.worlds, work.units.lanes
+    setting, worlds, units = work.setting, work.worlds, work.units
     check_worlds(setting, worlds)
     limits = work.limits
     if worlds.device == "cuda":
         return run_cuda(work, after, results)
-    results = results or LaneResults(
-        np.empty(lanes, np.float64),
-        np.empty(lanes, np.int32),
-        np.empty(lanes, np.int32),
-        np.empty(lanes, np.bool_),
-    )
-    run_lanes = kernels_of(setting.task).run_lanes
-    parts = parts_for(lanes, threads, least=LEAST_LANES)
+    results = results or LaneResults(*(np.empty(units.lanes, dtype) for dtype in RESULTS))
+    run_lanes, arrays = kernels_of(setting.task).run_lanes, units.arrays
+    parts = parts_for(units.lanes, threads, least=LEAST_LANES)
+    pieces = pieces_for(parts, units.lanes * units.most_runs * limits.limit)
 
-    def run_part(part: int) -> None:
+    def run_piece(piece: int) -> None:
         scratch = Lane.empty(worlds.cells.shape[1], worlds.memory.shape[1], work.code.depth)
         run_lanes(
-            part, parts, work.units.arrays, work.code.instructions, limits,
+            piece, pieces, arrays, work.code.instructions, limits,
             setting.constants, worlds.arrays, after.arrays, results, scratch,
         )  # fmt: skip
 
-    launch(parts, run_part)
+    launch(parts, run_piece, pieces)
     return results
+
+
+def check_calls(cap: Cap, programs: int, worlds: int = 1) -> None:
+    """Refuse a list of so many programs that a launch could not be interrupted for seconds.
+
+    Args:
+        cap: of each program.
+        programs: how many run one after the other.
+        worlds: in how many worlds they run before a signal is heard.
+
+    Raises:
+        ConfigError: says how long a list may be under this cap.
+    """
+    most = MOST_CALLS // (cap.limit * max(worlds, 1))
+    if programs > most:
+        raise ConfigError(
+            f"a list of {programs} programs under the cap {cap} could run for minutes: run at most "
+            f"{most} one after the other, or lower the cap"
+        )
 
 
 def _shaped(results: LaneResults, shape: tuple[int, int], worlds: WorldBatch | None) -> Rollout:
@@ -285,8 +323,6 @@ def as_code(programs: Programs, *, source: bool = False) -> Code:
     """Programs in any form as the kernels take them."""
     if isinstance(programs, Code):
         return programs
-    if isinstance(programs, str | Program):
-        raise ConfigError("programs are given as a list; put brackets around a single one")
     if isinstance(programs, np.ndarray):
         return compile_ids(programs, source=source)
     return compile_programs(programs, source=source)
@@ -311,7 +347,7 @@ def as_lists(
         return np.arange(count, dtype=np.int32).reshape(-1, 1)
     try:
         rows = np.asarray(lists)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ConfigError("lists must be equally long rows; fill them up with -1") from None
     if rows.ndim != 2 or (rows.size and not np.issubdtype(rows.dtype, np.integer)):
         got = f"{rows.dtype} of shape {rows.shape}"
@@ -319,19 +355,3 @@ def as_lists(
     if rows.size and not -1 <= rows.min() <= rows.max() < count:
         raise ConfigError(f"lists hold numbers from 0 to {count - 1}, or -1 for none")
     return np.ascontiguousarray(rows, np.int32)
-
-
-def check_worlds(setting: Setting, worlds: WorldBatch) -> None:
-    """Refuse worlds of another size or with too little memory for the task."""
-    if not isinstance(setting, Setting):
-        kind = type(setting).__name__
-        raise ConfigError(f"expected a setting, as from task.configure(), got a {kind}")
-    wanted = (setting.task.name, setting.height, setting.width)
-    if (worlds.task, worlds.height, worlds.width) != wanted:
-        got = f"{worlds.task} {worlds.height}x{worlds.width}"
-        expected = f"{setting.task.name} {setting.height}x{setting.width}"
-        raise ConfigError(f"these worlds were made for {got}, not for {expected}")
-    if worlds.device == "cuda":
-        return
-    if len(worlds) and not 0 <= worlds.pose.min() <= worlds.pose.max() < 4 * worlds.cells.shape[1]:
-        raise ConfigError("a pose is outside its world; were these worlds ever reset?")

@@ -5,13 +5,20 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.arrays import check_streams
+from pomp.core.configs import check_count
 from pomp.core.cuda import THREADS, as_launchable_group, blocks_for, fill
 from pomp.core.errors import ConfigError, WorldError
+from pomp.core.resources import check_memory, slices
 from pomp.core.streams import Purpose, open_streams
+from pomp.engine.checks import check_places, check_setting
 from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
 from pomp.karel.dynamics import CAP, COUNT
-from pomp.karel.world import Map, WorldBatch
+from pomp.karel.world import Map, WorldBatch, Worlds
 from pomp.tasks.task import MAX_STARTS, Setting, Start
+
+_CELLS_AT_ONCE = 1 << 22
+"""Cells that one launch draws: a fraction of a second, after which Ctrl-C is heard."""
 
 
 def empty_worlds(setting: Setting, count: int) -> WorldBatch:
@@ -20,21 +27,40 @@ def empty_worlds(setting: Setting, count: int) -> WorldBatch:
 
 
 def reset(setting: Setting, streams: NDArray[np.uint64], device: str = "cpu") -> WorldBatch:
-    """Return fresh worlds; each draws its start from its own of `streams` `[B]` uint64."""
+    """Return fresh worlds; each draws its start from its own of `streams` `[B]` uint64.
+
+    Raises:
+        ConfigError: the streams are none.
+        TooLargeError: there is no memory for so many worlds.
+    """
+    check_setting(setting)
+    streams = check_streams(streams)
+    check_memory(f"{len(streams)} worlds", len(streams), bytes_of_world(setting))
     worlds = empty_worlds(setting, len(streams)).to(device)
     reset_again(setting, worlds, streams)
     return worlds
 
 
+def bytes_of_world(setting: Setting) -> int:
+    """Return how much memory a world takes."""
+    return setting.height * setting.width + 4 * setting.slots + 12
+
+
 def reset_again(setting: Setting, worlds: WorldBatch, streams: NDArray[np.uint64]) -> None:
     """Draw a start for each world, in place, from its own of `streams` `[B]` uint64."""
-    fill(worlds.stream, streams)
+    fill(worlds.arrays.stream, streams)
     if worlds.device == "cuda":
         cuda_kernels_of(setting).reset_worlds[blocks_for(len(worlds)), THREADS](
             constants_on_device(setting), as_launchable_group(worlds.arrays)
         )
     else:
-        kernels_of(setting.task).reset_worlds(setting.constants, worlds.arrays)
+        draw, arrays = kernels_of(setting.task).reset_worlds, worlds.arrays
+        if arrays.cells.size <= _CELLS_AT_ONCE:
+            draw(setting.constants, arrays)
+        else:
+            for part in slices(len(worlds), _CELLS_AT_ONCE // arrays.cells.shape[1]):
+                draw(setting.constants, Worlds(*(array[part] for array in arrays)))
+    worlds.vouch(setting.task)
 
 
 def draw_starts(
@@ -48,12 +74,16 @@ def draw_starts(
 
     Raises:
         ConfigError: the count is not positive, or the seed is negative.
+        TooLargeError: there is no memory for so many worlds.
         CudaError: CUDA was asked for and cannot be used.
     """
-    if count < 1:
-        raise ConfigError(f"the number of starts must be at least 1, got {count}")
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise ConfigError(f"a seed is a whole number, not negative, got {seed!r}")
+    check_setting(setting)
+    check_count("the number of starts", count)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ConfigError(f"a seed is a whole number, not negative, got {seed!r:.80}")
+    if not isinstance(purpose, Purpose):
+        raise ConfigError(f"starts are drawn for a Purpose, got {purpose!r:.80}")
+    check_memory(f"{count} worlds", count, bytes_of_world(setting))
     return reset(setting, open_streams(purpose, seed, worlds=count), device)
 
 
@@ -69,25 +99,34 @@ def begin(
 
     Raises:
         WorldError: a map has the wrong size, or the task cannot start there.
+        ConfigError: these are no maps, or not as many streams.
     """
+    check_setting(setting)
+    if isinstance(maps, Map | str) or not isinstance(maps, Sequence):
+        raise ConfigError("maps are given as a list; put brackets around a single one")
     if streams is None:
         streams = open_streams(Purpose.EVALUATION, 0, worlds=len(maps))
-    if np.shape(streams) != (len(maps),):
-        raise ConfigError(f"{len(maps)} maps need as many streams, got {np.shape(streams)}")
     worlds = empty_worlds(setting, len(maps))
-    worlds.stream[:] = streams
+    worlds.arrays.stream[:] = check_streams(streams, len(maps))
     for index, start in enumerate(maps):
+        if not isinstance(start, Map):
+            raise ConfigError(f"worlds begin from maps, got a {type(start).__name__}")
         if start.grid.shape != (setting.height, setting.width):
             got = "x".join(map(str, start.grid.shape))
             expected = f"{setting.height}x{setting.width}"
             raise WorldError(f"{setting.task.name} was set to {expected}, the map is {got}")
-        worlds.grid[index] = start.grid
-        worlds.pose[index] = (start.row * setting.width + start.col) << 2 | start.facing
+        worlds.arrays.cells[index] = start.grid.reshape(-1)
+        worlds.arrays.pose[index] = (start.row * setting.width + start.col) << 2 | start.facing
     return take_up(setting, worlds)
 
 
 def take_up(setting: Setting, worlds: WorldBatch) -> WorldBatch:
-    """Let the task begin on worlds whose cells and poses are set; in place."""
+    """Let the task begin on worlds whose cells and poses are set; in place.
+
+    Raises:
+        WorldError: the task cannot start there.
+    """
+    check_places(worlds)
     most = setting.task.most_shown or int(setting.constants[CAP])
     if (worlds.cells & COUNT).max(initial=0) > most:
         found = (worlds.cells & COUNT).max()
@@ -101,7 +140,7 @@ def take_up(setting: Setting, worlds: WorldBatch) -> WorldBatch:
             f"{setting.task.name} cannot start from this map (world {which}): "
             f"it needs {setting.task.needs}"
         )
-    return worlds
+    return worlds.vouch(setting.task)
 
 
 def enumerate_starts(setting: Setting, most: int = MAX_STARTS) -> tuple[WorldBatch, list[Start]]:

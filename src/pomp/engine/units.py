@@ -57,6 +57,11 @@ class Units:
         return len(self) * self.span
 
     @property
+    def most_runs(self) -> int:
+        """Programs that one lane runs at most."""
+        return self.lists.shape[1] * self.rounds
+
+    @property
     def arrays(self) -> UnitArrays:
         """The same as compiled code takes it."""
         return UnitArrays(
@@ -100,7 +105,7 @@ class Launch:
     @property
     def limits(self) -> Cap:
         """The cap as compiled code takes it."""
-        return self.cap if isinstance(self.cap, Cap) else Cap.parse(self.cap)
+        return Cap.of(self.cap)
 
 
 def _table(rows: NDArray[np.integer], first: NDArray[np.integer] | int) -> NDArray[np.int32]:

@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.configs import MOST_SEED, check_count
 from pomp.core.errors import EnvironmentMisuseError
 from pomp.engine.units import ACTION_COUNT
 from pomp.envs.batch import (
@@ -72,6 +73,8 @@ class KarelEnv(gym.Env[NDArray[np.uint8], int]):
         Returns:
             The observation, `[C, H, W]` uint8, and the information.
         """
+        if seed is not None:
+            check_count("a seed", seed, least=0, most=MOST_SEED)
         super().reset(seed=seed)
         self._batch.begin(self._streams(seed, options), start=start_of(options))
         return self._batch.observe(self._channels)[0], self._info()

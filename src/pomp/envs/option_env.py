@@ -53,15 +53,15 @@ class ProgramOptionVectorEnv(KarelVectorEnv):
         threads: int | None = None,
         **settings: Any,
     ) -> None:
-        if not programs:
-            raise ConfigError("an option environment needs at least one program")
+        if not isinstance(programs, Sequence) or isinstance(programs, str) or not programs:
+            raise ConfigError("an option environment needs a list of at least one program")
         super().__init__(task, num_envs, threads=threads, **settings)
         self.single_observation_space = option_space(self.setting, self._channels, len(programs))
         self.single_action_space = gym.spaces.Discrete(len(programs) + 1)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.max_macro_steps = max_macro_steps or MAX_MACRO_STEPS * self.setting.scale
-        self._code, self._cap, self._threads = compile_programs(programs), Cap.parse(cap), threads
+        self._code, self._cap, self._threads = compile_programs(programs), Cap.of(cap), threads
         self._mode = np.zeros((num_envs, len(programs) + 1), np.int8)
         self._taken = np.zeros(num_envs, np.int64)
         self._returns = np.zeros(num_envs)

@@ -150,9 +150,10 @@ class KarelTorchEnv:
         count = self.num_envs
         empty = empty_worlds(self.setting, count)
         self._state: list[Any] = [torch.from_numpy(array).to(self.device) for array in empty.arrays]
-        self._worlds = WorldBatch(empty.task, empty.height, empty.width, *self._state)
+        kind = (empty.task, empty.height, empty.width)
+        self._worlds = WorldBatch.holding(*kind, self._state, checked_for=self.setting.task)
         self._is_over = torch.ones(count, dtype=torch.bool, device=self.device)
-        constants = torch.from_numpy(self.setting.constants).to(self.device)
+        constants = torch.tensor(self.setting.constants, device=self.device)
         play_worlds = cuda_kernels_of(self.setting).play_worlds
         results = StepResults(self._is_over, self._rewards, *self._ended)
         groups = [as_launchable_group(group) for group in (self._worlds.arrays, results)]

@@ -9,7 +9,9 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from pomp.core.configs import check_count
 from pomp.core.errors import ConfigError, EnvironmentMisuseError
+from pomp.core.resources import check_memory
 from pomp.engine.units import ACTION_COUNT
 from pomp.envs.batch import (
     RENDER_MODES,
@@ -48,9 +50,10 @@ class KarelVectorEnv(gym.vector.VectorEnv[Any, Any, Any]):
         render_mode: str | None = None,
         threads: int | None = None,
     ) -> None:
-        if num_envs < 1:
-            raise ConfigError(f"num_envs must be at least 1, got {num_envs}")
+        check_count("num_envs", num_envs)
         self.setting = resolve_setting(task, variant, options, size, scale)
+        seen = channels * self.setting.height * self.setting.width
+        check_memory(f"{num_envs} environments", num_envs, 3 * seen)  # also low and high of a space
         self.render_mode = check_render_mode(render_mode)
         self.num_envs = num_envs
         self.single_observation_space = world_space(self.setting, channels)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.configs import MOST_SEED, check_count
 from pomp.core.streams import Purpose, branch, draw_units
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
@@ -351,17 +352,25 @@ class Evolution:
             arrays: its arrays by name, `[1, ...]` or `[C, ...]`.
             values: its values.
         """
+        known = sensors_of(self.config)
         for name in _COUNTS:
-            setattr(self, name, int(values[name]))
+            setattr(self, name, check_count(name, values[name], least=0, most=MOST_SEED))
+        check_count("starts", self.starts, most=_MORE_STARTS * self.first_starts)
         self.hall, *self.populations = (
             Population(
                 int(first),
-                [Machines.from_named(arrays, f"{number}.{place}.") for place in range(len(scores))],
+                [
+                    Machines.from_named(arrays, f"{number}.{place}.", known)
+                    for place in range(len(scores))
+                ],
                 [float(score) for score in scores],
             )
             for number, (first, scores) in enumerate(values["populations"])
         )
         self.pending = [
-            Round(Machines.from_named(arrays, f"{_PENDING}{place}."), **one)
+            Round(Machines.from_named(arrays, f"{_PENDING}{place}.", known), **one)
             for place, one in enumerate(values["pending"])
         ]
+        for one in self.pending:
+            check_count("starts of a round", one.starts, most=_MORE_STARTS * self.first_starts)
+            check_count("number of a round", one.number, least=0, most=MOST_SEED)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pomp.core.compiling import scalar
+from pomp.core.configs import check_count
 from pomp.core.errors import ConfigError
 from pomp.dsl.bytecode import (
     AGAIN,
@@ -77,6 +78,21 @@ class Cap(NamedTuple):
             expected = f"callsN (calls220, calls500) or actionsN with N from 1 to {MOST_STEPS}"
             raise ConfigError(f"unknown cap '{text}': expected {expected}")
         return cls(by_calls=match[1] == "calls", limit=int(match[2]))
+
+    @classmethod
+    def of(cls, cap: "Cap | str") -> "Cap":
+        """Return a cap, or the one that a text says, as compiled code takes it.
+
+        Raises:
+            ConfigError: it is none, or its limit is not from 1 to `MOST_STEPS`.
+        """
+        if isinstance(cap, str):
+            return cls.parse(cap)
+        if not isinstance(cap, cls):
+            raise ConfigError(f"a cap is a text as calls220, or a Cap, got {cap!r:.80}")
+        if not isinstance(cap.by_calls, bool):
+            raise ConfigError(f"by_calls of a cap is True or False, got {cap.by_calls!r:.80}")
+        return cls(cap.by_calls, check_count("the limit of a cap", cap.limit, most=MOST_STEPS))
 
     def __str__(self) -> str:
         return f"{'calls' if self.by_calls else 'actions'}{self.limit}"

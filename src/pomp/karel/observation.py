@@ -84,9 +84,6 @@ def observe(
         raise ConfigError(f"out must be contiguous uint8 of shape {shape}")
     parts = parts_for(len(worlds), threads, least=_LEAST_WORLDS)
     edges = [len(worlds) * part // parts for part in range(parts + 1)]
-    target = planes.reshape(flat)
-    launch(
-        parts,
-        lambda part: _observe(edges[part], edges[part + 1], worlds.cells, worlds.pose, target),
-    )
+    target, (cells, pose, *_) = planes.reshape(flat), worlds.arrays
+    launch(parts, lambda part: _observe(edges[part], edges[part + 1], cells, pose, target))
     return planes

@@ -2,18 +2,18 @@
 
 import base64
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from html import escape
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.arrays import check_array, read_only
 from pomp.core.cuda import check_device, empty_on_device, is_on_device, to_device, to_host
 from pomp.core.errors import WorldError
-from pomp.karel.dynamics import ACTIONS, COUNT, DONE, WALL, Facing
+from pomp.karel.dynamics import ACTIONS, COUNT, DONE, FIRST_SLOT, WALL, Facing
 
 SMALLEST, LARGEST = 3, 128
 """Rows and columns a grid may have."""
@@ -32,7 +32,7 @@ class Map:
     """What a world looks like before a task takes it up: walls, markers, agent.
 
     Attributes:
-        grid: `[H, W]` uint8: marker counts, and `WALL`.
+        grid: `[H, W]` uint8: marker counts, and `WALL`; a copy that cannot be written.
         row: the agent's row.
         col: the agent's column.
         facing: the agent's heading.
@@ -45,14 +45,23 @@ class Map:
 
     def __post_init__(self) -> None:
         grid, row, col = self.grid, self.row, self.col
-        if grid.ndim != 2 or min(grid.shape) < SMALLEST or max(grid.shape) > LARGEST:
+        check_array("the grid of a map", grid, np.uint8, (None, None), WorldError)
+        if min(grid.shape) < SMALLEST or max(grid.shape) > LARGEST:
             size = "x".join(map(str, grid.shape))
             raise WorldError(f"a map has {SMALLEST} to {LARGEST} rows and columns, got {size}")
-        ring = np.concatenate([grid[0], grid[-1], grid[:, 0], grid[:, -1]])
-        if not np.all(ring & WALL):
+        if not np.all(rings_of(grid) & WALL):
             raise WorldError("the outer ring of a map must be walls ('#')")
+        if (grid & ~np.uint8(COUNT | WALL)).any():
+            raise WorldError(f"cells of a map hold 0 to {COUNT} markers, and {WALL} for a wall")
+        for name in ("row", "col", "facing"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int | np.integer):
+                raise WorldError(f"{name} of a map's agent is a whole number, got {number!r:.80}")
         if not (0 < row < len(grid) - 1 and 0 < col < grid.shape[1] - 1) or grid[row, col] & WALL:
             raise WorldError(f"the agent must stand on a free cell, got row {row}, column {col}")
+        if not 0 <= self.facing < len(Facing):
+            raise WorldError(f"an agent's facing is 0 to {len(Facing) - 1}, got {self.facing}")
+        object.__setattr__(self, "grid", read_only(grid.copy()))
 
     @classmethod
     def from_text(cls, text: str) -> "Map":
@@ -64,6 +73,8 @@ class Map:
         Raises:
             WorldError: the text is not a rectangle with walls around it and one agent.
         """
+        if not isinstance(text, str):
+            raise WorldError(f"a map is given as text, got a {type(text).__name__}")
         lines = [line for line in text.splitlines() if line.strip()]
         if not lines:
             raise WorldError("a map needs lines of '#', '.', digits and one agent, got no text")
@@ -102,6 +113,12 @@ class Map:
                 signs[self.col] = (AGENTS_ON_MARKER if on_marker else AGENTS)[self.facing]
             lines.append("".join(signs))
         return "\n".join(lines)
+
+
+def rings_of(grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the cells of the outer rings of a `grid`, `[..., H, W]` uint8: `[..., N]` uint8."""
+    sides = (grid[..., 0, :], grid[..., -1, :], grid[..., :, 0], grid[..., :, -1])
+    return np.concatenate(sides, axis=-1)
 
 
 def _cell_of(sign: str, row: int, col: int) -> int:
@@ -143,6 +160,10 @@ class Worlds(NamedTuple):
 class WorldBatch:
     """The states of B worlds of one size.
 
+    The arrays on the CPU are read-only: `dataclasses.replace(worlds, pose=...)` makes other worlds.
+    Compiled code checks nothing, so worlds that were not made by the engine are checked before they
+    first run (`pomp.engine.checks`), and remember for which task.
+
     Attributes:
         task: the name of the task they were made for.
         height: rows.
@@ -151,6 +172,9 @@ class WorldBatch:
         pose: `[B]` int32, 4 * cell + facing.
         memory: `[B, M]` int32, the task's integers.
         stream: `[B]` uint64, the random streams.
+        arrays: the same as compiled code takes them. It writes there; what anything else writes
+            there is not checked again.
+        checked_for: the task whose states these are; None: they are checked when they run.
     """
 
     task: str
@@ -160,22 +184,92 @@ class WorldBatch:
     pose: NDArray[np.int32]
     memory: NDArray[np.int32]
     stream: NDArray[np.uint64]
+    arrays: Worlds = field(init=False, repr=False, compare=False)
+    checked_for: object = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Take copies of arrays that come from elsewhere; the shapes must go together.
+
+        Raises:
+            WorldError: says which does not.
+        """
+        if not isinstance(self.task, str):
+            raise WorldError(f"worlds have the name of a task, got {self.task!r:.80}")
+        for side in (self.height, self.width):
+            if not isinstance(side, int | np.integer) or not SMALLEST <= side <= LARGEST:
+                sizes = f"{SMALLEST} to {LARGEST} rows and columns"
+                raise WorldError(f"worlds have {sizes}, got {side!r:.40}")
+        check_array("the poses of worlds", self.pose, np.int32, (None,), WorldError)
+        count, size = self.pose.shape[0], self.height * self.width
+        check_array("the cells of these worlds", self.cells, np.uint8, (count, size), WorldError)
+        check_array("the memory of these worlds", self.memory, np.int32, (count, None), WorldError)
+        check_array("the streams of these worlds", self.stream, np.uint64, (count,), WorldError)
+        if self.memory.shape[1] < FIRST_SLOT:
+            least = f"at least {FIRST_SLOT} integers of memory"
+            raise WorldError(f"worlds have {least}, got {self.memory.shape[1]}")
+        arrays: tuple[Any, ...] = (self.cells, self.pose, self.memory, self.stream)
+        if len({is_on_device(array) for array in arrays}) > 1:
+            raise WorldError("the arrays of worlds are on one device, got some on each")
+        if not is_on_device(self.cells):
+            arrays = tuple(np.array(array, order="C", copy=True) for array in arrays)
+        self._keep(Worlds(*arrays))
+
+    def _keep(self, arrays: Worlds, checked_for: object = None) -> None:
+        """Hold arrays, which only compiled code writes; `__getattr__` shows them read-only."""
+        own = vars(self)
+        own["arrays"], own["checked_for"] = arrays, checked_for
+        for name in Worlds._fields:
+            own.pop(name, None)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return one of the arrays so that it cannot be written; made when first asked for."""
+        if name not in Worlds._fields or "arrays" not in vars(self):
+            raise AttributeError(f"worlds have no '{name}'")
+        array = getattr(self.arrays, name)
+        shown = vars(self)[name] = array if is_on_device(array) else read_only(array)
+        return shown
+
+    @classmethod
+    def holding(
+        cls, task: str, height: int, width: int, arrays: Iterable[Any], checked_for: object = None
+    ) -> "WorldBatch":
+        """Return worlds in memory that the engine has made, which is neither copied nor checked.
+
+        Args:
+            task: the name of the task.
+            height: rows.
+            width: columns.
+            arrays: those of `Worlds`.
+            checked_for: the task whose kernels may run them; None: they are checked first.
+        """
+        batch = object.__new__(cls)
+        own = vars(batch)
+        own["task"], own["height"], own["width"] = task, height, width
+        own["arrays"], own["checked_for"] = Worlds(*arrays), checked_for
+        return batch
+
+    def vouch(self, task: object) -> "WorldBatch":
+        """Remember that these worlds are states of a task, whose kernels may run them."""
+        vars(self)["checked_for"] = task
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Come back from elsewhere as worlds that nobody has checked."""
+        return WorldBatch, (self.task, self.height, self.width, *self.arrays)
 
     @classmethod
     def empty(cls, task: str, worlds: int, height: int, width: int, slots: int) -> "WorldBatch":
         """Room for so many worlds, all zero."""
-        return cls(
-            task,
-            height,
-            width,
+        arrays = (
             np.zeros((worlds, height * width), np.uint8),
             np.zeros(worlds, np.int32),
             np.zeros((worlds, slots), np.int32),
             np.zeros(worlds, np.uint64),
         )
+        return cls.holding(task, height, width, arrays)
 
     def __len__(self) -> int:
-        return len(self.pose)
+        return len(self.arrays.pose)
 
     def __getitem__(self, place: int | slice) -> "WorldBatch":
         """Return a copy of one world, as a batch of one, or of the worlds of a slice.
@@ -186,25 +280,37 @@ class WorldBatch:
         count = len(self)
         if isinstance(place, slice):
             return self.take(range(*place.indices(count)))
-        number = index(place)
+        return self.take([self._number_of(place)])
+
+    def _number_of(self, place: Any) -> int:
+        """Return which world a number means; those below zero are counted from the end.
+
+        Raises:
+            IndexError: there are fewer worlds.
+            TypeError: it is no whole number.
+        """
+        if not isinstance(place, SupportsIndex) or isinstance(place, np.ndarray):
+            wanted = "worlds are numbered, or taken by slices"
+            raise TypeError(f"{wanted}: {place!r:.80} cannot be interpreted as an integer")
+        number, count = index(place), len(self)
         if not -count <= number < count:
             raise IndexError(f"world {number} was asked for, there are {count}, counted from 0")
-        return self.take([number % count])
+        return number % count
 
     def __iter__(self) -> Iterator["WorldBatch"]:
         """Yield a copy of each world, as a batch of one."""
         return (self[number] for number in range(len(self)))
 
     def _with(self, arrays: Iterable[Any]) -> "WorldBatch":
-        """A batch of the same kind with other arrays."""
-        return WorldBatch(self.task, self.height, self.width, *arrays)
+        """A batch of the same kind with other arrays, checked if these are."""
+        return WorldBatch.holding(self.task, self.height, self.width, arrays, self.checked_for)
 
     def allocate(self, worlds: int) -> "WorldBatch":
         """Return memory for so many worlds of this kind, on the same device; not initialised."""
         make: Any = empty_on_device if self.device == "cuda" else np.empty
         shapes = ((worlds, *array.shape[1:]) for array in self.arrays)
         parts = (make(shape, array.dtype) for shape, array in zip(shapes, self.arrays, strict=True))
-        return self._with(parts)
+        return self._with(parts).vouch(None)
 
     def joined(self, other: "WorldBatch") -> "WorldBatch":
         """Two batches on the CPU, one behind the other."""
@@ -213,7 +319,7 @@ class WorldBatch:
     @property
     def device(self) -> str:
         """`cpu` or `cuda`."""
-        return "cuda" if is_on_device(self.cells) else "cpu"
+        return "cuda" if is_on_device(self.arrays.cells) else "cpu"
 
     def to(self, device: str) -> "WorldBatch":
         """The same worlds on a device; themselves if they are there already."""
@@ -221,18 +327,11 @@ class WorldBatch:
         if device == self.device:
             return self
         move: Any = to_device if device == "cuda" else to_host
-        return WorldBatch(
-            self.task, self.height, self.width, *(move(array) for array in self.arrays)
-        )
-
-    @cached_property
-    def arrays(self) -> Worlds:
-        """Cells, pose, memory and stream, as compiled code takes them."""
-        return Worlds(self.cells, self.pose, self.memory, self.stream)
+        return self._with(move(array) for array in self.arrays)
 
     @property
     def grid(self) -> NDArray[np.uint8]:
-        """`[B, H, W]`: the cells in rows; a view."""
+        """`[B, H, W]`: the cells in rows; a view that cannot be written."""
         return self.cells.reshape(-1, self.height, self.width)
 
     @property
@@ -274,9 +373,15 @@ class WorldBatch:
         """Return a copy of the worlds at `indices` `[N]`, in that order; repeats are fine."""
         if self.device == "cuda":
             return self.to("cpu").take(indices).to("cuda")
-        chosen = np.asarray(indices, np.intp)
-        parts = (np.ascontiguousarray(array[chosen]) for array in self.arrays)
-        return self._with(parts)
+        found = np.asarray(indices)
+        if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+            raise WorldError(f"worlds are taken by a list of their numbers, got {indices!r:.80}")
+        chosen = found.astype(np.intp, copy=False)
+        try:
+            return self._with([np.ascontiguousarray(array[chosen]) for array in self.arrays])
+        except IndexError:
+            got = f"{indices!r:.80}"
+            raise WorldError(f"there are {len(self)} worlds, counted from 0, got {got}") from None
 
     def copy(self) -> "WorldBatch":
         """An independent copy."""
@@ -295,6 +400,7 @@ class WorldBatch:
         """Walls, markers and agent of one world."""
         if self.device == "cuda":
             return self.to("cpu").map_of(world)
+        world = self._number_of(world)
         grid = self.grid[world] & np.uint8(COUNT | WALL)
         return Map(
             grid, int(self.row[world]), int(self.col[world]), Facing(int(self.facing[world]))
@@ -309,6 +415,8 @@ def join_worlds(batches: Sequence[WorldBatch]) -> WorldBatch:
     """Batches of one kind on the CPU, one behind the other."""
     columns = zip(*(batch.arrays for batch in batches), strict=True)
     first = batches[0]
-    return WorldBatch(
-        first.task, first.height, first.width, *(np.concatenate(column) for column in columns)
-    )
+    owner = first.checked_for
+    is_one = all(batch.checked_for is owner for batch in batches)
+    joined = (np.concatenate(column) for column in columns)
+    kind = (first.task, first.height, first.width)
+    return WorldBatch.holding(*kind, joined, owner if is_one else None)

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pomp.core.cuda import fill, to_host
+from pomp.core.arrays import check_streams
+from pomp.core.cuda import to_host
 from pomp.core.graphs import Replayed, exact
 from pomp.core.streams import draw_units
 from pomp.learning.config import PpoConfig
@@ -159,15 +160,20 @@ class Rollouts:
         return arrays
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a checkpoint: `arrays`, `[E * A, ...]` each, that `to_arrays` gave."""
-        self._streams = np.array(arrays["choices"])
+        """Go on from a checkpoint: `arrays`, `[E * A, ...]` each, that `to_arrays` gave.
+
+        Raises:
+            ConfigError: they are no such arrays.
+            WorldError: the worlds in them are no states of their task.
+        """
+        self._streams = check_streams(np.array(arrays["choices"]), len(self._streams))
         for states in self._players.states:
             states.copy_(torch.from_numpy(arrays["states"]))
         for number, batch in enumerate(self._views.batches):
-            for name, array in zip(_WORLDS, batch.worlds.arrays, strict=True):
-                fill(array, arrays[f"worlds{number}.{name}"])
-            for name in _EPISODES:
-                fill(getattr(batch, name), arrays[f"episodes{number}.{name}"])
+            batch.restore(
+                {name: arrays[f"worlds{number}.{name}"] for name in _WORLDS},
+                {name: arrays[f"episodes{number}.{name}"] for name in _EPISODES},
+            )
 
 
 class ValidationEpisodes:

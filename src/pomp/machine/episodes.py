@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.compiling import launch, parts_for
+from pomp.core.arrays import check_array, check_streams
+from pomp.core.compiling import launch, parts_for, pieces_for
 from pomp.core.cuda import (
     THREADS,
     as_launchable,
@@ -20,17 +21,18 @@ from pomp.core.cuda import (
     empty_on_device,
     fill,
     to_device,
+    to_host,
 )
 from pomp.core.errors import ConfigError
 from pomp.dsl.bytecode import compile_programs
 from pomp.dsl.syntax import Program
-from pomp.engine.lanes import EpisodeState, MacroSteps
+from pomp.engine.checks import check_worlds
+from pomp.engine.lanes import BY_LIMIT, EpisodeState, MacroSteps
 from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
-from pomp.engine.rollouts import check_worlds
 from pomp.engine.starts import reset_again
 from pomp.karel.interpreter import Cap
 from pomp.karel.sensors import READING_TYPE, Sensor
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, Worlds
 from pomp.machine.config import EpisodeConfig
 from pomp.tasks.task import Setting
 
@@ -82,6 +84,10 @@ class Episodes:
             ConfigError: the worlds cannot be dealt out, or do not fit the task.
         """
         check_worlds(setting, worlds)
+        if not isinstance(config, EpisodeConfig):
+            raise ConfigError(f"expected an EpisodeConfig, got a {type(config).__name__}")
+        if isinstance(sets, str) or any(isinstance(modes, str | Program) for modes in sets):
+            raise ConfigError("mode sets are lists of lists of programs; put brackets around each")
         if not sets or not all(sets) or len(worlds) % len(sets):
             raise ConfigError(f"{len(worlds)} worlds cannot be dealt out to {len(sets)} mode sets")
         self.setting, self.worlds, self.config = setting, worlds, config
@@ -91,9 +97,10 @@ class Episodes:
         self._threads = threads
         first = np.repeat(np.cumsum(counts) - counts, share).astype(np.int32)
         modes = np.repeat(counts, share).astype(np.int32)
+        self._most_choice = modes.astype(np.uint64)
         last_words = len(self._code) - 1 if config.last_words else -1
         most = config.most_steps * setting.scale
-        cap, code = Cap.parse(config.cap), self._code.instructions
+        cap, code = Cap.of(config.cap), self._code.instructions
         self._macro = MacroSteps(code, first, modes, last_words, cap, most, restarts, until_done)
         state: Any = self._first_state()
         if worlds.device == "cuda":
@@ -116,9 +123,37 @@ class Episodes:
         Args:
             streams: `[B]` uint64, from which the worlds draw their starts; read.
         """
-        reset_again(self.setting, self.worlds, streams)
+        reset_again(self.setting, self.worlds, check_streams(streams, len(self)))
         for array, first in zip(self.state, self._first_state(), strict=True):
             fill(array, first)
+
+    def restore(self, worlds: dict[str, NDArray[Any]], state: dict[str, NDArray[Any]]) -> None:
+        """Go on from states that were written down, in place.
+
+        Args:
+            worlds: the arrays of `WorldBatch` by name, `[B, ...]` each.
+            state: some of `EpisodeState` by name, `[B]` each.
+
+        Raises:
+            ConfigError: a number of an episode is none.
+            WorldError: the worlds are no states of the task.
+        """
+        kind = (self.worlds.task, self.worlds.height, self.worlds.width)
+        fresh = WorldBatch(*kind, *(worlds[name] for name in Worlds._fields))
+        check_array("poses", fresh.pose, np.int32, (len(self),))
+        check_worlds(self.setting, fresh)
+        most = {"mode": int(to_host(self._macro.modes).max()), "ending": BY_LIMIT, "idle": 1}
+        for name, dtype in zip(EpisodeState._fields, _STATE, strict=True):
+            if name not in state:
+                continue
+            array, least = state[name], -1 if name == "mode" else 0
+            check_array(name, array, dtype, (len(self),))
+            if name in most and not least <= array.min() <= array.max() <= most[name]:
+                raise ConfigError(f"{name} of episodes is {least} to {most[name]}")
+        for array, one in zip(self.worlds.arrays, fresh.arrays, strict=True):
+            fill(array, one)
+        for name, array in state.items():
+            fill(getattr(self, name), array)
 
     def __len__(self) -> int:
         return len(self.worlds)
@@ -133,22 +168,46 @@ class Episodes:
         """Take one macro step in every world.
 
         Args:
-            choices: `[B]` int64, a mode's number, or the number of modes to end the episode.
+            choices: `[B]` int64, a mode's number, or the number of modes to end the episode. On a
+                GPU, that they are such numbers is the caller's promise.
+
+        Raises:
+            ConfigError: they are none.
         """
         if self.worlds.device == "cuda":
             self.stepper(choices)(0)
             return
+        self._check_choices(choices)
         take_modes = kernels_of(self.setting.task).take_modes
         parts = parts_for(len(self), self._threads, least=_LEAST_WORLDS)
-        edges = [len(self) * part // parts for part in range(parts + 1)]
+        pieces = pieces_for(parts, len(self) * self._macro.cap.limit)
+        edges = [len(self) * piece // pieces for piece in range(pieces + 1)]
 
-        def step_part(part: int) -> None:
+        def step_piece(piece: int) -> None:
             take_modes(
-                edges[part], edges[part + 1], self._macro, choices, self.setting.constants,
+                edges[piece], edges[piece + 1], self._macro, choices, self.setting.constants,
                 self.worlds.arrays, self.state, np.empty(max(self._code.depth, 1), np.int32),
             )  # fmt: skip
 
-        launch(parts, step_part)
+        launch(parts, step_piece, pieces)
+
+    def _check_choices(self, choices: Any) -> None:
+        """Refuse choices that are none; what is chosen in an episode that is over does not matter.
+
+        Raises:
+            ConfigError: says what they must be.
+        """
+        check_array("choices", choices, np.int64, (len(self),))
+        # A number below zero is a large one without its sign: one comparison finds both.
+        is_wrong = choices.view(np.uint64) > self._most_choice
+        if not is_wrong.any():
+            return
+        if not self._macro.restarts:
+            is_wrong &= self.ending == 0
+        if is_wrong.any():
+            which = int(np.argmax(is_wrong))
+            most = f"0 to {self._macro.modes[which]}, the end"
+            raise ConfigError(f"choices are modes from {most}, got {choices[which]}")
 
     def stepper(self, choices: Any) -> Callable[[Any], None]:
         """Prepare a step on a GPU that can be launched often.
@@ -185,6 +244,7 @@ class Episodes:
             self.sensor(senses, compass=compass, own=own)(0)
             return senses
         senses = np.empty(len(self), READING_TYPE) if out is None else out
+        check_array("out", senses, READING_TYPE, (len(self),))
         kernels_of(self.setting.task, own).sense_worlds(
             self.setting.constants, self.worlds.arrays, self.idle, compass, senses
         )

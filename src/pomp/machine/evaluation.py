@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.configs import MOST_SEED, check_count
 from pomp.core.cuda import to_host
 from pomp.core.errors import ConfigError
-from pomp.core.streams import Purpose, draw_units, open_streams
+from pomp.core.resources import check_memory, slices
+from pomp.core.streams import Purpose, draw_units, open_streams, resample_means
 from pomp.engine.lanes import BY_CHOICE
-from pomp.engine.starts import draw_starts, enumerate_starts
+from pomp.engine.starts import draw_starts, enumerate_starts, reset
 from pomp.karel.world import WorldBatch
 from pomp.machine.code_table import CodeTable
 from pomp.machine.episodes import Episodes
@@ -33,6 +36,11 @@ MOST_LISTED = 1_000
 Watch = Callable[[int, int], None]
 """Called at every macro step with how many were taken and how many episodes are over."""
 
+AT_ONCE = 1 << 14
+"""Drawn episodes that are played side by side: more of them are played in parts."""
+
+_MOST_EPISODES = 100_000_000
+_EPISODE_BYTES = 100  # what is kept of one, twice where parts are joined, and as JSON
 _RESAMPLES = 2000  # of the bootstrap
 _AHEAD = 64  # macro steps whose random numbers are drawn at once
 
@@ -47,7 +55,8 @@ class Evaluation:
         programs: `[N]` int64, modes that ran (an end counts as one step, but runs none).
         actions: `[N]` int64, primitive actions.
         ended: `[N]` bool, whether the machine chose to end; else it was stopped at its limit.
-        paths: `[N, T]` int16, what was chosen, step by step; -1 behind the end.
+        paths: `[N, T]` int16, what was chosen, step by step; -1 behind the end. Of more episodes
+            than `AT_ONCE` none are kept: `[N, 0]`.
         weights: `[N]` float64, the probabilities of the starts; None: all alike.
     """
 
@@ -131,10 +140,9 @@ class Evaluation:
 
 def bootstrap(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
     """Return the 95 % bootstrap interval of the mean of `values`, `[N]`."""
-    found = np.asarray(values, np.float64)
     streams = open_streams(Purpose.EVALUATION, 0, 2, worlds=_RESAMPLES)
-    rows = (draw_units(streams, len(found)) * len(found)).astype(np.int64)
-    low, high = np.quantile(found[rows].mean(axis=0), [0.025, 0.975])
+    means = resample_means(streams, np.asarray(values, np.float64))
+    low, high = np.quantile(means, [0.025, 0.975])
     return float(low), float(high)
 
 
@@ -181,8 +189,36 @@ def evaluate(
             return play_exactly(machine, setting, worlds.to(device), weights, watch)
         except ConfigError:  # it draws, though the task does not say so
             pass
-    worlds, draws = begin_drawn(setting, episodes, seed or 0, device)
+    count = setting.task.episodes if episodes is None else episodes
+    check_count("episodes", count, most=_MOST_EPISODES)
+    check_count("a seed", seed or 0, least=0, most=MOST_SEED)
+    if count > AT_ONCE:
+        return _play_in_parts(machine, setting, count, seed or 0, greedy, device, watch)
+    worlds, draws = begin_drawn(setting, count, seed or 0, device)
     return play(machine, setting, worlds, None if greedy else draws, watch)
+
+
+def _play_in_parts(
+    machine: ProgramMachine, setting: Setting, count: int, seed: int, greedy: bool, device: str,
+    watch: Watch | None,
+) -> Evaluation:  # fmt: skip
+    """Play drawn episodes as `evaluate` does, `AT_ONCE` at a time; their paths are not kept."""
+    check_memory(f"{count} episodes", count, _EPISODE_BYTES)
+    parts = []
+    for part in slices(count, AT_ONCE):
+        which = {"worlds": part.stop - part.start, "first": part.start}
+        worlds = reset(setting, open_streams(Purpose.EVALUATION, seed, **which), device)
+        draws = open_streams(Purpose.EVALUATION, seed, 1, **which)
+        tell = partial(_tell_more, watch, part.start) if watch else None
+        found = play(machine, setting, worlds, None if greedy else draws, tell)
+        parts.append((found.returns, found.programs, found.actions, found.ended))
+    returns, programs, actions, ended = map(np.concatenate, zip(*parts, strict=True))
+    return Evaluation(setting, returns, programs, actions, ended, np.empty((count, 0), np.int16))
+
+
+def _tell_more(watch: Watch, before: int, steps: int, over: int) -> None:
+    """Tell of a part's episodes that are over, and of those before it."""
+    watch(steps, before + over)
 
 
 def begin_exactly(

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,11 @@ class ProgramMachine:
 
     def __post_init__(self) -> None:
         self.task = find_task(self.task)
+        if not callable(getattr(self.transition, "chooser", None)):
+            raise ConfigError(f"no transition: {self.transition!r:.80} chooses nothing")
+        if isinstance(self.modes, str) or not isinstance(self.modes, Sequence):
+            got = type(self.modes).__name__
+            raise ConfigError(f"the modes of a machine are a list of programs, got a {got}")
         if not 1 <= len(self.modes) <= MAX_MODES:
             raise ConfigError(f"a machine has 1 to {MAX_MODES} modes, got {len(self.modes)}")
         self.modes = tuple(print_program(parse(mode)) for mode in self.modes)

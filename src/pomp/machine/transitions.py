@@ -150,6 +150,12 @@ class Rule:
             DataFileError: says which mode.
             UnknownNameError: says which sensor.
         """
+        if self.to is not None and (isinstance(self.to, bool) or not isinstance(self.to, int)):
+            raise DataFileError(f"a rule leads to a mode's number or None, got {self.to!r:.40}")
+        if not isinstance(self.when, tuple) or not all(isinstance(one, str) for one in self.when):
+            raise DataFileError(
+                f"the conditions of a rule are texts in a tuple, got {self.when!r:.80}"
+            )
         if self.to is not None and not 0 <= self.to < modes:
             raise DataFileError(f"a rule leads to mode {self.to}; there are modes 0 to {modes - 1}")
         for condition in self.when:

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import islice, product
 from typing import Any, Literal, get_args
 
-from pomp.core.configs import changed, from_json
+from pomp.core.configs import changed, check_changes, from_json
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.core.sources import load_object, require_source
 from pomp.karel.interpreter import Cap
@@ -156,7 +156,7 @@ def configure(
     source = method_source(chosen)
     if preset not in get_args(Preset):
         raise UnknownNameError("preset", preset, get_args(Preset))
-    if "method" in (changes or {}):
+    if "method" in check_changes(changes):
         raise ConfigError("a method is chosen by its name, not by changing the field 'method'")
     setting = task if isinstance(task, Setting) else find_task(task).configure()
     own = _changes_of(chosen, preset)

@@ -197,7 +197,7 @@ class Scorer:
 
 
 _LaunchKey = tuple[Any, ...]
-_NO_SALTS, _NO_SOURCE = np.empty(0, np.uint64), np.empty((0, 0), np.int16)
+_NO_SALTS = np.empty(0, np.uint64)
 
 
 def _key_of(arena: Arena) -> _LaunchKey:
@@ -296,7 +296,7 @@ def _launch(inputs: _SharedInputs, parts: list[_EpochRows], code: Code) -> Launc
             salts.append(branch(part.trial.noise[part.unknown][:, None], np.arange(lists)).ravel())
         rows.append(part.first + part.unknown)
         candidate += count
-    programs = _join_code(inputs.modes, code, np.concatenate(rows))
+    programs = inputs.modes.followed_by(code, np.concatenate(rows))
     units = Units(
         inputs.lists,
         np.concatenate(tables),
@@ -306,16 +306,6 @@ def _launch(inputs: _SharedInputs, parts: list[_EpochRows], code: Code) -> Launc
         config.patience if config.rounds > 1 else 0,
     )
     return Launch(parts[0].trial.arena.setting, programs, units, inputs.worlds, config.cap)
-
-
-def _join_code(modes: Code, code: Code, rows: NDArray[np.int64]) -> Code:
-    """Return the modes, and behind them some rows of other code, `rows` `[M]` int64."""
-    width = max(modes.instructions.shape[1], code.instructions.shape[1])
-    joined = np.zeros((len(modes) + len(rows), width), np.uint32)
-    joined[: len(modes), : modes.instructions.shape[1]] = modes.instructions
-    joined[len(modes) :, : code.instructions.shape[1]] = code.instructions[rows]
-    valid = np.ones(len(joined), np.bool_)
-    return Code(joined, valid, max(modes.depth, code.depth), _NO_SOURCE)
 
 
 def _distribute(

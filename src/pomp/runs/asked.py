@@ -75,6 +75,8 @@ def read_seeds(seeds: Seeds) -> list[int]:
     Raises:
         ConfigError: one is no whole number from 0, or comes twice, or there is none.
     """
+    if not isinstance(seeds, int | Iterable):
+        raise ConfigError(f"seeds are whole numbers, not negative, got {seeds!r:.80}")
     listed = [seeds] if isinstance(seeds, int) else list(seeds)
     for seed in listed:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from pomp.analysis.simplification import simplify
 from pomp.core.compiling import thread_count
-from pomp.core.configs import changed
+from pomp.core.configs import changed, check_count
 from pomp.core.cuda import check_device
-from pomp.core.errors import ConfigError
 from pomp.evolution.config import BUDGETS
 from pomp.evolution.genome import sensors_of
 from pomp.evolution.search import Evolution, is_robust
@@ -95,8 +94,8 @@ def evolve(
         ConfigError: something asked for does not fit, or the folder was begun otherwise.
         OutputError: the folder exists, or cannot be written.
     """
-    if rounds is not None and rounds < 1:
-        raise ConfigError(f"rounds must be at least 1, got {rounds}")
+    if rounds is not None:
+        check_count("rounds", rounds)
     with closing(as_folder(out)) as folder:
         chosen = None if tasks is None else tuple(read_settings(tasks))
         changes = with_sources(settings or {})

@@ -36,6 +36,8 @@ class EvolvePlan:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
+        if isinstance(self.minutes, bool) or not isinstance(self.minutes, int | float):
+            raise ConfigError(f"minutes must be a number, got {self.minutes!r:.80}")
         if not self.minutes > 0:
             raise ConfigError(f"minutes must be positive, got {self.minutes}")
         if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 0:

@@ -104,6 +104,8 @@ def same_for_all(
         ConfigError: there are none.
         ProgramSyntaxError: one is no program.
     """
+    if not isinstance(modes, Sequence):
+        raise ConfigError(f"modes are a list of programs, or a file of them, got {modes!r:.80}")
     if not modes:
         raise ConfigError(f"{where} holds no programs")
     for text in modes:

@@ -12,7 +12,7 @@ whether the task can start there. A `step` draws from the stream once at most. S
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -24,10 +24,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.arrays import read_only
 from pomp.core.compiling import check_compiled
+from pomp.core.configs import check_count
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.karel.dynamics import FIRST_SLOT, SUM
-from pomp.karel.world import Map, WorldBatch
+from pomp.karel.world import LARGEST, SMALLEST, Map, WorldBatch
 
 MAX_STARTS = 100_000
 """A task with more starts than this is not enumerated."""
@@ -38,7 +40,9 @@ _COMPILED = {
     "step": ("cells", "constants", "pose", "memory", "stream", "action"),
 }
 
-_CALLED = ("constants", "slots", "wrong_size", "is_start", "draws", "event_count", "forget")
+_CALLED = (
+    "constants", "slots", "wrong_size", "is_start", "is_sound", "draws", "event_count", "forget"
+)  # fmt: skip
 
 SHORT, LONG = (1,), (1, 2, 4, 8, 16)
 """The scales of a task without and with a horizon to stretch."""
@@ -163,8 +167,15 @@ def counts_no_events(setting: "Setting") -> EventCount | None:
 def _is_size(size: object) -> bool:
     """Whether something is rows and columns."""
     return (
-        isinstance(size, tuple) and len(size) == 2 and all(isinstance(side, int) for side in size)
+        isinstance(size, tuple)
+        and len(size) == 2
+        and all(isinstance(side, int) and not isinstance(side, bool) for side in size)
     )
+
+
+def is_any(worlds: WorldBatch) -> NDArray[np.bool_]:
+    """For a task whose `step` finds no cell by what is in memory: `[B]` bool, all true."""
+    return np.ones(len(worlds), np.bool_)
 
 
 def forget_nothing(worlds: WorldBatch) -> None:
@@ -197,14 +208,17 @@ class Task:
         starts: lists every start of a setting, or None if they are too many.
         too_many: why `starts` is None.
         is_start: whether a map is a start, for a task that cannot list them.
+        is_sound: tells of worlds that were made elsewhere, `[B]` bool, in which of them `step` can
+            go on. A task that finds cells, or slots, by numbers in its memory must say so, since
+            compiled code checks no bounds; what it accepts, each of its steps must keep so.
         draws: whether steps draw at random in a setting.
         is_restless: whether a longer horizon changes what an action does, not only how much there
             is to do.
         episodes: how many an evaluation plays if nothing else is asked for, as the paper's tables.
         event_count: how the task counts events in a setting, or None if it does not. What the best
             transitions could earn can be computed for such a task though its events draw.
-        forget: sets to zero, in place, what plays no part in what worlds can still earn, so that
-            worlds of one future look alike. Forgetting less is always right, only slower.
+        forget: sets to zero, in `worlds.arrays`, what plays no part in what worlds can still earn,
+            so that worlds of one future look alike. Forgetting less is always right, only slower.
         modes: how many modes a machine for it has, where the search method does not say.
     """
 
@@ -230,6 +244,7 @@ class Task:
     starts: Callable[["Setting"], Iterator[Start]] | None = None
     too_many: str = ""
     is_start: Callable[[Map], bool] = is_no_start
+    is_sound: Callable[[WorldBatch], NDArray[np.bool_]] = is_any
     draws: Callable[["Setting"], bool] = never
     is_restless: bool = False
     episodes: int = 100
@@ -278,31 +293,25 @@ class Task:
             UnknownNameError: no such variant or option.
             ConfigError: a value the task cannot have.
         """
-        variant = variant or next(iter(self.variants))
-        if variant not in self.variants:
-            raise UnknownNameError(f"variant of {self.name}", variant, self.variants)
-        chosen: dict[str, OptionValue] = {
-            name: self.options[name].parse(name, default)
-            for name, default in self.variants[variant].items()
-        }
-        for name, text in (options or {}).items():
-            if name not in chosen:
-                raise UnknownNameError(f"option of {self.name} ({variant})", name, chosen)
-            chosen[name] = self.options[name].parse(name, text)
-        height, width = size or self.size
-        if expected := self.wrong_size(height, width):
-            raise ConfigError(f"{self.name} takes a grid of {expected}, got {height}x{width}")
-        if scale not in self.scales:
-            listed = ", ".join(map(str, self.scales))
-            raise ConfigError(f"{self.name} has scale {listed}, got {scale}")
-        setting = Setting(self, variant, MappingProxyType(chosen), height, width, scale)
-        _ = setting.constants  # options that do not go together show here, before anything runs
-        return setting
+        size = size or self.size
+        if not isinstance(size, Sequence) or len(size) != 2:
+            raise ConfigError(f"a size is rows and columns, as (8, 8), got {size!r:.80}")
+        given: Any = {} if options is None else options
+        return Setting(self, variant or next(iter(self.variants)), given, *size, scale)
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """A task with everything about it decided."""
+    """A task with everything about it decided.
+
+    Attributes:
+        task: the task.
+        variant: one of its variants.
+        options: the variant's options; those that are left out have their defaults.
+        height: rows.
+        width: columns.
+        scale: one of the task's scales.
+    """
 
     task: Task
     variant: str
@@ -310,6 +319,47 @@ class Setting:
     height: int
     width: int
     scale: int
+
+    def __post_init__(self) -> None:
+        """Refuse what the task cannot have, however the setting was made.
+
+        Raises:
+            UnknownNameError: no such variant or option.
+            ConfigError: a value the task cannot have.
+        """
+        task = self.task
+        if not isinstance(task, Task):
+            raise ConfigError(f"a setting is that of a task, got {task!r:.80}")
+        if self.variant not in task.variants:
+            raise UnknownNameError(f"variant of {task.name}", str(self.variant), task.variants)
+        size = (self.height, self.width)
+        if not _is_size(size) or not all(SMALLEST <= side <= LARGEST for side in size):
+            got = f"{self.height!r:.40} and {self.width!r:.40}"
+            raise ConfigError(f"a grid has {SMALLEST} to {LARGEST} rows and columns, got {got}")
+        if expected := task.wrong_size(*size):
+            got = f"{self.height}x{self.width}"
+            raise ConfigError(f"{task.name} takes a grid of {expected}, got {got}")
+        if type(self.scale) is not int or self.scale not in task.scales:
+            listed = ", ".join(map(str, task.scales))
+            raise ConfigError(f"{task.name} has scale {listed}, got {self.scale!r:.40}")
+        object.__setattr__(self, "options", MappingProxyType(self._chosen_options()))
+        _ = self.constants  # options that do not go together show here, before anything runs
+
+    def _chosen_options(self) -> dict[str, OptionValue]:
+        """Return the options that are given, and the others' defaults."""
+        task = self.task
+        if not isinstance(self.options, Mapping):
+            expected = "a mapping of names to values"
+            raise ConfigError(f"options of {task.name} are {expected}, got {self.options!r:.80}")
+        chosen = dict(task.variants[self.variant])
+        for name in self.options:
+            if name not in chosen:
+                kind = f"option of {task.name} ({self.variant})"
+                raise UnknownNameError(kind, str(name), chosen)
+        return {
+            name: task.options[name].parse(name, self.options.get(name, default))
+            for name, default in chosen.items()
+        }
 
     def __repr__(self) -> str:
         """Say in a line which task it is, and how it is set."""
@@ -357,7 +407,7 @@ class Setting:
 
     @cached_property
     def constants(self) -> NDArray[np.int64]:
-        """The setting's numbers as compiled code takes them, `[N]` int64."""
+        """The setting's numbers as compiled code takes them, `[N]` int64; read-only."""
         constants = self.task.constants(self)
         if not isinstance(constants, Constants):
             name = self.task.name
@@ -368,7 +418,7 @@ class Setting:
         money = (int(part * whole) for part in (constants.pay, constants.cost, constants.fine))
         offsets = (-self.width, 1, self.width, -1)
         shape = (self.height, self.width, constants.cap, constants.value, self.scale)
-        return np.array([*offsets, *shape, *money, whole, *constants.own], np.int64)
+        return read_only(np.array([*offsets, *shape, *money, whole, *constants.own], np.int64))
 
     def describe(self) -> dict[str, Any]:
         """Its variant and options as JSON, for the configs of runs; size and scale if unusual."""
@@ -395,6 +445,7 @@ class Setting:
         """
         if self.task.starts is None:
             raise ConfigError(f"{self.task.name} cannot list its starts: {self.task.too_many}")
+        check_count("the number of starts to list", most)
         starts: list[Start] = []
         for start in self.task.starts(self):
             starts.append(start)

@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pomp.core.compiling import scalar
 from pomp.core.streams import below
 from pomp.karel.dynamics import (
@@ -30,7 +33,7 @@ from pomp.karel.dynamics import (
     travel,
     write_count,
 )
-from pomp.karel.world import Map
+from pomp.karel.world import Map, WorldBatch
 from pomp.tasks import layouts
 from pomp.tasks.task import SWITCH, Constants, Option, Setting, Start, Task
 
@@ -131,6 +134,12 @@ def _starts(setting: Setting) -> Iterator[Start]:
         yield Start(probability=probability, map=start)
 
 
+def _is_sound(worlds: WorldBatch) -> NDArray[np.bool_]:
+    """Whether memory has the agent's column, and the first wrong one is a column: `[B]` bool."""
+    wrong = worlds.memory[:, FIRST_WRONG]
+    return (worlds.memory[:, COLUMN] == worlds.col) & (wrong >= 0) & (wrong < worlds.width)
+
+
 _LAST_MARKER = Option("a marker in the last column; LEAPS's searches had it", ("never", "always"))
 
 TOP_OFF = Task(
@@ -148,6 +157,7 @@ TOP_OFF = Task(
     slots=lambda height, width: _SLOTS - FIRST_SLOT,
     wrong_size=lambda height, width: layouts.any_size(height, width, (3, 4)),
     starts=_starts,
+    is_sound=_is_sound,
     variants={
         "hprl": {"dense": "on", "last_marker": "never"},
         "leaps": {"last_marker": "never"},

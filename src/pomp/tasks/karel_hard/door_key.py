@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pomp.core.compiling import scalar
 from pomp.core.streams import below
 from pomp.karel.dynamics import (
@@ -27,7 +30,7 @@ from pomp.karel.dynamics import (
     travel,
     write_count,
 )
-from pomp.karel.world import Map
+from pomp.karel.world import Map, WorldBatch
 from pomp.tasks import layouts
 from pomp.tasks.task import Constants, Setting, Start, Task
 
@@ -86,6 +89,12 @@ def step(cells, constants, pose, memory, stream, action):
     return pose
 
 
+def _is_sound(worlds: WorldBatch) -> NDArray[np.bool_]:
+    """Whether key and target are cells: `[B]` bool."""
+    places = worlds.memory[:, [KEY, TARGET]]
+    return ((places >= 0) & (places < worlds.cells.shape[1])).all(1)
+
+
 def _constants(setting: Setting) -> Constants:
     # Paper: stray markers are not mentioned.
     return Constants(cap=2, own=(int(setting.variant != "paper"),))
@@ -117,5 +126,6 @@ DOOR_KEY = Task(
     slots=lambda height, width: _SLOTS - FIRST_SLOT,
     wrong_size=lambda height, width: "" if (height, width) == (8, 8) else "8x8, its map",
     starts=_starts,
+    is_sound=_is_sound,
     variants={"hprl": {}, "paper": {}},
 )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pomp.core.compiling import scalar
 from pomp.karel.dynamics import (
@@ -22,7 +23,7 @@ from pomp.karel.dynamics import (
     ahead,
     pose_at,
 )
-from pomp.karel.world import Map
+from pomp.karel.world import Map, WorldBatch
 from pomp.tasks import layouts
 from pomp.tasks.task import Constants, Setting, Start, Task
 
@@ -118,6 +119,17 @@ def step(cells, constants, pose, memory, stream, action):
     return pose
 
 
+def _is_sound(worlds: WorldBatch) -> NDArray[np.bool_]:
+    """Whether the ring holds cells, and its numbers are within it: `[B]` bool."""
+    memory, body = worlds.memory, worlds.memory[:, BODY_CELLS:]
+    length, size = memory[:, LENGTH], memory[:, SIZE]
+    is_long = (length >= START_LENGTH) & (length <= START_LENGTH + MEALS)
+    is_ring = (memory[:, OLDEST] >= 0) & (memory[:, OLDEST] < RING) & (size >= 0)
+    is_fed = (memory[:, POINTER] >= 0) & (memory[:, POINTER] < len(FOOD_CELLS))
+    is_cell = ((body >= 0) & (body < worlds.cells.shape[1])).all(1)
+    return is_long & is_ring & is_fed & is_cell & (size <= length)
+
+
 def _constants(setting: Setting) -> Constants:
     return Constants()
 
@@ -145,5 +157,6 @@ SNAKE = Task(
     slots=lambda height, width: BODY_CELLS - FIRST_SLOT + RING,
     wrong_size=lambda height, width: "" if (height, width) == (8, 8) else "8x8, its food list",
     starts=_starts,
+    is_sound=_is_sound,
     variants={"hprl": {}, "paper": {}},
 )

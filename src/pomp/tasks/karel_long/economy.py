@@ -40,4 +40,4 @@ def forget_zero_flags(worlds: WorldBatch, *kept: NDArray[np.integer] | int) -> N
     cells, lanes = worlds.cells & NO_ZERO, np.arange(len(worlds))
     for cell in kept:
         cells[lanes, cell] = worlds.cells[lanes, cell]
-    worlds.cells[:] = cells
+    worlds.arrays.cells[:] = cells

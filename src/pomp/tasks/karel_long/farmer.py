@@ -128,7 +128,7 @@ def _starts(setting: Setting) -> Iterator[Start]:
 def _forget(worlds: WorldBatch) -> None:
     """What was picked and placed matters through the quota alone; the signal may cover a flag."""
     forget_zero_flags(worlds, 2 * worlds.width - 2)
-    worlds.memory[:, [SCORE, PICKED, PLACED]] = 0
+    worlds.arrays.memory[:, [SCORE, PICKED, PLACED]] = 0
 
 
 _CLEAN_SIGNAL = Option("re-mark cells cleanly, without the reference's leftover flag", SWITCH)

@@ -5,6 +5,9 @@ from fractions import Fraction
 from itertools import product
 from math import ceil
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pomp.core.compiling import scalar
 from pomp.core.streams import below
 from pomp.karel.dynamics import (
@@ -153,6 +156,13 @@ def _event_count(setting: Setting) -> EventCount | None:
     return EventCount(last=int(setting.constants[LAST_EVENT]), phases=STAGES)
 
 
+def _is_sound(worlds: WorldBatch) -> NDArray[np.bool_]:
+    """Whether there is such a stage, and keys and targets are cells: `[B]` bool."""
+    stage, places = worlds.memory[:, STAGE], worlds.memory[:, PLACES:]
+    is_cell = ((places >= 0) & (places < worlds.cells.shape[1])).all(1)
+    return is_cell & (stage >= 0) & (stage < STAGES)
+
+
 def _forget(worlds: WorldBatch) -> None:
     """A put erases the marker of a flagged key; at a target it passes the stage, flag or not."""
     places = worlds.memory[:, PLACES:]
@@ -175,6 +185,7 @@ INF_DOOR_KEY = Task(
     scales=LONG,
     max_steps=MAX_STEPS,
     starts=_starts,
+    is_sound=_is_sound,
     draws=lambda setting: setting.flag("redraw_per_lap"),
     event_count=_event_count,
     forget=_forget,

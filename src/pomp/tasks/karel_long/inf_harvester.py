@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pomp.core.compiling import scalar
 from pomp.core.streams import below
 from pomp.karel.dynamics import (
@@ -25,7 +28,7 @@ from pomp.karel.dynamics import (
     pose_at,
     travel,
 )
-from pomp.karel.world import Map
+from pomp.karel.world import Map, WorldBatch
 from pomp.tasks import layouts
 from pomp.tasks.karel_long.economy import MAX_STEPS, long_rules
 from pomp.tasks.task import LONG, Constants, Setting, Start, Task
@@ -128,6 +131,17 @@ def _starts(setting: Setting) -> Iterator[Start]:
     yield Start(probability=Fraction(1), map=Map(grid, setting.height - 2, 1, Facing.EAST))
 
 
+def _is_sound(worlds: WorldBatch) -> NDArray[np.bool_]:
+    """Whether the empty cells are as many as memory says, in all and in each row: `[B]` bool.
+
+    A pick must leave an empty cell, among which the next marker's is drawn: none has two markers.
+    """
+    empty = (worlds.grid & ZERO != 0).sum(axis=2)  # [B, H]
+    is_in_rows = (worlds.memory[:, EMPTY_IN_ROW:] == empty).all(1)
+    is_single = (worlds.markers <= 1).all(1)
+    return is_in_rows & is_single & (worlds.memory[:, EMPTY] == empty.sum(1))
+
+
 INF_HARVESTER = Task(
     name="InfHarvester",
     suite="KarelLong",
@@ -144,6 +158,7 @@ INF_HARVESTER = Task(
     scales=LONG,
     max_steps=MAX_STEPS,
     starts=_starts,
+    is_sound=_is_sound,
     draws=lambda setting: True,
     is_restless=True,
     variants={"hipo": {}, "paper": {}},

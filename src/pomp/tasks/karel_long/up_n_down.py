@@ -114,8 +114,8 @@ def _forget(worlds: WorldBatch) -> None:
     """The goal that is not the current one will be drawn anew."""
     forget_zero_flags(worlds)
     is_up = worlds.memory[:, SCORE] % 2 == 0
-    worlds.memory[is_up, DOWN] = 0
-    worlds.memory[~is_up, UP] = 0
+    worlds.arrays.memory[is_up, DOWN] = 0
+    worlds.arrays.memory[~is_up, UP] = 0
 
 
 UP_N_DOWN = Task(
