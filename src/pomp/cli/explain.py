@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import Allowed, check_episodes, check_seed
+from pomp.cli.output import say
 from pomp.cli.shares import count_episodes, in_brackets, tell_share
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ class Explain:
         machine = load_machine(self.machine, self.allow)
         found = explain(machine, episodes=self.episodes, seed=self.seed)
         if self.json:
-            print(json.dumps(_summarise(machine, found)))
+            say(json.dumps(_summarise(machine, found)))
         else:
-            print("\n".join(_lines(machine, found)))
+            say("\n".join(_lines(machine, found)))
         return 0
 
 
