@@ -63,16 +63,6 @@ class Machines:
         """Return the arrays by name; their first axis is `[C]`."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
-    @classmethod
-    def from_named(cls, arrays: dict[str, NDArray[Any]], prefix: str = "") -> "Machines":
-        """Make machines from arrays by name.
-
-        Args:
-            arrays: those of `named`, `[C, ...]`, and perhaps others.
-            prefix: what stands before the names.
-        """
-        return cls(*(arrays[prefix + entry.name] for entry in fields(cls)))
-
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """All arrays in the order of the fields, `[C, ...]` each."""

@@ -14,6 +14,9 @@ from torch import Tensor
 from pomp.core.cuda import fill, to_host
 from pomp.core.graphs import Replayed, exact
 from pomp.core.streams import draw_units
+from pomp.engine.rollouts import check_worlds
+from pomp.karel.world import WorldBatch
+from pomp.learning.checkpoint import check_modes
 from pomp.learning.config import PpoConfig
 from pomp.learning.ppo import (
     Network,
@@ -115,6 +118,28 @@ class Rollouts:
                 for name in _EPISODES
             }
         return arrays
+
+    def check(self, arrays: dict[str, NDArray[Any]], counts: NDArray[np.integer]) -> None:
+        """Refuse states of worlds and episodes that could not be.
+
+        Args:
+            arrays: those of a checkpoint, `[E * A, ...]` each, of the right types and shapes.
+            counts: `[E * A]` integers, how many modes there are in each world.
+
+        Raises:
+            DataFileError: an episode is in no state of this training.
+            ConfigError: a world is in no state of its task.
+        """
+        first = 0
+        for number, batch in enumerate(self._views.batches):
+            setting, last = batch.setting, first + len(batch)
+            state = [arrays[f"worlds{number}.{name}"] for name in _WORLDS]
+            task, size = setting.task.name, (setting.height, setting.width)
+            check_worlds(setting, WorldBatch(task, *size, *state))
+            mode, taken = (arrays[f"episodes{number}.{name}"] for name in _EPISODES)
+            most = batch.config.most_steps * setting.scale
+            check_modes(mode, taken, counts[first:last], most)
+            first = last
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint: `arrays`, `[E * A, ...]` each, that `to_arrays` gave."""

@@ -64,7 +64,7 @@ class TransitionsRun:
     def _take(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
         """Go on from a checkpoint: its `arrays`, each of its own shape `[...]`, and its values."""
         self.training.restore(arrays, values)
-        self.records = [list(own) for own in values["records"]]
+        self.records = values["records"]
 
     def advance(self, is_stopped: IsStopped) -> None:
         """Play a rollout with every member, and learn from it."""

@@ -1,0 +1,94 @@
+"""What the checkpoint of an ensemble may hold, checked before anything computes with it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pomp.core.configs import MOST
+from pomp.core.errors import DataFileError
+from pomp.core.schemas import (
+    NUMBER,
+    Array,
+    Listed,
+    Maybe,
+    Record,
+    Row,
+    Schema,
+    Whole,
+    check_arrays,
+    like,
+)
+
+KEPT = "kept"  # what the names of the best parameters' arrays begin with
+
+
+def check_values(values: Mapping[str, Any], members: int, updates: int) -> None:
+    """Refuse values of a checkpoint that are none.
+
+    Args:
+        values: as JSON gives them.
+        members: of the ensemble, E.
+        updates: of the whole training.
+
+    Raises:
+        DataFileError: says which.
+    """
+    update = Whole(0, updates)
+
+    def one_each(schema: Schema) -> Listed:
+        return Listed(schema, members, members)
+
+    Record(
+        {
+            "update": update,
+            "gradient_steps": Whole(0, 1 << 62),
+            "kept": one_each(Row((Maybe(NUMBER), update))),
+            "finished_at": one_each(Maybe(Whole(0, MOST))),
+            "diverged": Listed(Whole(0, members - 1), most=members),
+            "records": one_each(Listed(Record({}, is_open=True))),
+        }
+    ).check(dict(values))
+
+
+def check_states(
+    arrays: Mapping[str, NDArray[Any]], fresh: Mapping[str, NDArray[Any]], scores: Sequence[Any]
+) -> None:
+    """Refuse arrays of a checkpoint that are not as those of a training that begins.
+
+    Args:
+        arrays: those of the checkpoint, `[...]` each.
+        fresh: those of the training before its first update, `[...]` each.
+        scores: for every member the score of its best parameters; None: it has none yet.
+
+    Raises:
+        DataFileError: says which.
+    """
+    # Numbers of a network may be anything: a loss that is none is told by the training itself.
+    schemas = {
+        name: like(array, is_finite=False, may_be_nan=array.dtype.kind == "f")
+        for name, array in fresh.items()
+    }
+    size = fresh["parameters"].shape[1]
+    best = Array("float32", (size,), is_finite=False, may_be_nan=True)
+    schemas |= {f"{KEPT}{place}": best for place, score in enumerate(scores) if score is not None}
+    check_arrays(arrays, schemas)
+
+
+def check_modes(mode: NDArray[np.int64], taken: NDArray[np.int32], counts: Any, most: int) -> None:
+    """Refuse episodes whose last mode is none of theirs.
+
+    Args:
+        mode: `[B]` int64, the modes that ran last; -1 before the first.
+        taken: `[B]` int32, the macro steps of the episodes so far.
+        counts: `[B]` integers, how many modes there are in each world.
+        most: macro steps of an episode at most.
+
+    Raises:
+        DataFileError: says which.
+    """
+    if not ((mode >= -1) & (mode < counts)).all():
+        raise DataFileError("the last mode of an episode is none of its modes")
+    if not ((taken >= 0) & (taken <= most)).all():
+        raise DataFileError(f"an episode has taken other than 0 to {most} macro steps")
