@@ -1,0 +1,33 @@
+"""Damaged and edited files of every format: refused in a line, or read; nothing else.
+
+`make fuzz` tries thousands and prints counts.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from damage import BAD, OK, try_files
+from formats import FORMATS
+
+SHORT = 4
+"""Cases of each format in the short suite."""
+
+
+def test_every_example_is_read_as_it_is():
+    found = {name: (outcome, text) for name, _, outcome, _, text in try_files(FORMATS, [None])}
+    assert {name: told for name, told in found.items() if told[0] != OK} == {}
+
+
+def test_some_changed_files_are_read_or_refused_in_a_line():
+    found = list(try_files(FORMATS, range(SHORT)))
+    assert [told for told in found if told[2] in BAD] == []
+
+
+@pytest.mark.slow
+def test_many_changed_files_are_read_or_refused_in_a_line():
+    found = list(try_files(FORMATS, range(200), seconds=1800))
+    assert [told for told in found if told[2] in BAD] == []
