@@ -8,6 +8,7 @@ a hang, and how many damaged ones went unnoticed though there is a checksum.
 import argparse
 import multiprocessing
 import os
+import queue
 import resource
 import shutil
 import sys
@@ -15,6 +16,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 _HERE = Path(__file__).parent
@@ -101,19 +103,27 @@ class Worker:
             self._process = None
 
 
-def try_files(names, cases, seconds=float("inf")):
+def try_files(names, cases, seconds=float("inf"), workers=1):
     """Yield format, case, outcome, how it was changed and a text, until the time is over."""
-    end = time.monotonic() + seconds
-    with tempfile.TemporaryDirectory() as root:
-        worker = Worker(root)
+    end, pool = time.monotonic() + seconds, queue.SimpleQueue()
+
+    def try_one(asked):
+        if time.monotonic() > end:
+            return None
+        worker = pool.get()
         try:
-            for case in cases:
-                for name in names:
-                    if time.monotonic() > end:
-                        return
-                    yield name, case, *worker.try_one(name, case)
+            return (*asked, *worker.try_one(*asked))
         finally:
-            worker.close()
+            pool.put(worker)
+
+    with tempfile.TemporaryDirectory() as root, ThreadPoolExecutor(workers) as threads:
+        for number in range(workers):
+            (Path(root) / str(number)).mkdir()
+            pool.put(Worker(f"{root}/{number}"))
+        asked = ((name, case) for case in cases for name in names)
+        yield from filter(None, threads.map(try_one, asked))
+        for _ in range(workers):
+            pool.get().close()
 
 
 def _main():
@@ -121,11 +131,13 @@ def _main():
     asked.add_argument("formats", nargs="*", default=list(FORMATS))
     asked.add_argument("--cases", type=int, default=2000, help="of each format")
     asked.add_argument("--first", type=int, default=0, help="the number of the first case")
+    asked.add_argument("--workers", type=int, default=os.cpu_count(), help="processes")
     asked.add_argument("--minutes", type=float, default=60.0, help="at most, for all formats")
     given = asked.parse_args()
     counts = {name: Counter() for name in given.formats}
     cases = range(given.first, given.first + given.cases)
-    for name, case, outcome, how, text in try_files(given.formats, cases, 60 * given.minutes):
+    limits = (60 * given.minutes, given.workers)
+    for name, case, outcome, how, text in try_files(given.formats, cases, *limits):
         counts[name][outcome] += 1
         if outcome in BAD:
             print(f"{name}, case {case} ({how}): {outcome}\n{text}", flush=True)

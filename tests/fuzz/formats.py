@@ -3,13 +3,15 @@
 import contextlib
 import io
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import pomp
 from pomp.cli.main import main
+from pomp.core.configs import changed
 from pomp.core.errors import PompError
+from pomp.runs.folder import RunFolder
 
 MODES = ("DEF run m( move m)", "DEF run m( turnLeft m)")
 EVOLVE = {"chains": 4, "starts": 4, "validation_starts": 4, "steps": 10, "teams": 1}
@@ -49,11 +51,6 @@ def command(*words):
     assert "\x1b" not in printed, "control characters were printed"
     if code not in (0, 1):
         raise PompError(errors.getvalue().strip())
-
-
-def stop(_):
-    """Stop a run at its first event."""
-    return True
 
 
 def evaluate(path):
@@ -110,7 +107,27 @@ def evolution(folder):
 
 
 def resume_evolution(folder):
-    pomp.evolve(out=folder / "run", rounds=2, resume=True)
+    """Take up the checkpoint and compute one round more."""
+    from pomp.runs.evolutions import EvolveSeed
+
+    plan = replace(read_plan(folder, "evolve", _evolve_plan()), rounds=2)
+    [(setting, seed)] = plan.pairs
+    work = EvolveSeed(plan, setting, seed, RunFolder(folder / "run"), "")
+    work.open()
+    work.advance(lambda: False)
+
+
+def _evolve_plan():
+    from pomp.runs.evolve_plan import EvolvePlan
+
+    return EvolvePlan
+
+
+def read_plan(folder, kind, plan):
+    """Read a run's config as far as a plan."""
+    from pomp.runs.asked import plan_before
+
+    return plan_before(RunFolder(folder / "run"), kind, plan.from_json, resume=True, trusted=tuple)
 
 
 def report(folder):
@@ -119,18 +136,12 @@ def report(folder):
 
 def look_at(folder, kind, plan):
     """Read a run's config as far as a plan, and report what is there."""
-    from pomp.runs.asked import plan_before
-    from pomp.runs.folder import RunFolder
-
-    run = RunFolder(folder / "run")
-    plan_before(run, kind, plan.from_json, resume=True, trusted=tuple)
-    command("report", run.path, *(("--starts", 1) if kind == "search" else ()))
+    read_plan(folder, kind, plan)
+    command("report", folder / "run", *(("--starts", 1) if kind == "search" else ()))
 
 
 def look_at_evolution(folder):
-    from pomp.runs.evolve_plan import EvolvePlan
-
-    look_at(folder, "evolve", EvolvePlan)
+    look_at(folder, "evolve", _evolve_plan())
 
 
 def training(folder):
@@ -138,18 +149,26 @@ def training(folder):
 
 
 def resume_training(folder):
-    """Go on for one update."""
-    (folder / "run/summary.json").unlink(missing_ok=True)
-    (folder / "run/StairClimber/seed0/evaluation.json").unlink(missing_ok=True)
-    settings = {"ppo.total": 288}
-    found = pomp.train(out=folder / "run", settings=settings, resume=True)
-    assert found.is_finished
+    """Take up the checkpoint and learn from one rollout more."""
+    from pomp.runs.trainings import TrainRun
+    from pomp.runs.transitions import TransitionsRun
+
+    plan = read_plan(folder, "train", _train_plan())
+    longer = changed(plan.learning, {"ppo.total": 288})
+    run = TrainRun(replace(plan, learning=longer), "cpu", RunFolder(folder / "run"))
+    [work] = [one for one in run.works() if isinstance(one, TransitionsRun)][:1]
+    work.open()
+    work.advance(lambda: False)
+
+
+def _train_plan():
+    from pomp.runs.plan import TrainPlan
+
+    return TrainPlan
 
 
 def look_at_training(folder):
-    from pomp.runs.plan import TrainPlan
-
-    look_at(folder, "train", TrainPlan)
+    look_at(folder, "train", _train_plan())
 
 
 SEARCH = {"proposer.candidates": 64, "proposer.chains": 8}
@@ -173,7 +192,6 @@ def _stopped_search(folder, method, settings):
     """Begin a search again and keep the checkpoint of its second iteration."""
     from pomp.modes.jobs import Job
     from pomp.modes.methods import configure
-    from pomp.runs.folder import RunFolder
     from pomp.runs.searches import SearchRun
     from pomp.tasks.catalog import find_task
 
@@ -256,8 +274,6 @@ def embedding_state(folder):
 
 
 def resume_embedding(folder):
-    from pomp.runs.folder import RunFolder
-
     trainer = _trainer(_dataset())
     RunFolder(folder).restore(trainer.restore)
     trainer.step(lambda: False)

@@ -282,7 +282,9 @@ def unpack_arrays(content: bytes, header: Schema = FREE) -> tuple[Arrays, dict[s
 
     end = 8 + int.from_bytes(content[:8], "little")
     try:
-        entries = _load(content[8:end].decode() if end <= len(content) else "{}")
+        if end > len(content) or end == 8:
+            raise DataFileError("it is cut short, or no safetensors")
+        entries = _load(content[8:end].decode())
         _HEADER.check(entries)
         told = entries["__metadata__"]
         text = told[_UNSEALED] if _UNSEALED in told else _open_sealed(content, told[_SEALED])

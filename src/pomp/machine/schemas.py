@@ -41,7 +41,7 @@ MACHINE = Record(
         "transition": Record({"kind": TEXT}, is_open=True),
         "provenance": Named(FREE),
     },
-    {"names": Maybe(Listed(TEXT, 1, MAX_MODES)), "comments": Named(Listed(TEXT))},
+    {"names": Maybe(Listed(Text(most=200), 1, MAX_MODES)), "comments": Named(Listed(TEXT))},
 )
 """A machine of this version; what its transition has, that one's class checks."""
 

@@ -17,16 +17,19 @@ from pomp.core.errors import (
     ConfigError,
     DataFileError,
     OutputError,
+    PompError,
     UnknownNameError,
     UntrustedModuleError,
 )
 from pomp.core.locks import LOCK_FILE, locked
 from pomp.core.schemas import FREE, TEXT, Maybe, Named, OneOf, Record, Schema, Whole
 from pomp.core.storage import (
+    MOST_ARRAY_BYTES,
     is_draft,
-    read_arrays,
+    read_bytes,
     read_json,
     remove_drafts,
+    unpack_arrays,
     with_checksum,
     write_arrays,
     write_text,
@@ -197,11 +200,11 @@ class RunFolder:
             return
         assert self.path is not None
         try:
-            take(*read_arrays(self.path / name, "checkpoint"))
-        except (KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
+            take(*unpack_arrays(read_bytes(self.path / name, "checkpoint", MOST_ARRAY_BYTES)))
+        except (LookupError, ValueError, TypeError, RuntimeError) as error:
             what = f"'{self.path / name}' is damaged, or no checkpoint of this run"
-            reason = f" ({error})" if isinstance(error, DataFileError) else ""
-            raise DataFileError(f"{what}{reason}; delete it to begin anew from there") from error
+            reason = f" ({error})" if isinstance(error, PompError) else ""
+            raise DataFileError(f"{what}; delete it to begin anew from there{reason}") from error
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
