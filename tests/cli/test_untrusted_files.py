@@ -1,12 +1,14 @@
 """Files that name code: none of it is imported, and the command says how to allow it."""
 
+import ast
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
-import pomp
+import pomp.cli
 from commands import call
 from edited import edit_json, read_values
 from pomp.core import UntrustedModuleError
@@ -133,6 +135,17 @@ def test_a_cell_and_a_piece_import_nothing(capsys, here, changes):
     (here / "piece.json").write_text(json.dumps(told))
     with pytest.raises((ValueError, LookupError)):
         WorkPiece.from_json(read_told(here / "piece.json"))
+
+
+def test_commands_print_through_one_place():
+    calls = [
+        (file.name, node.func.id)
+        for file in sorted(Path(pomp.cli.__file__).parent.glob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+    assert {file for file, name in calls if name == "print"} == {"output.py"}
+    assert ("evaluate.py", "say") in calls
 
 
 def test_nothing_that_files_say_reaches_the_terminal_raw(capsys, here):

@@ -25,9 +25,10 @@ sys.path[:0] = [str(_HERE), str(_HERE.parent)]
 from formats import FORMATS, make_example  # noqa: E402 - found there
 from mutations import DAMAGES, drawing, mutate  # noqa: E402 - found there
 
-LIMIT = 60
-"""Seconds for a case; compiled code may have to be made first."""
+LIMIT, MAKING = 120, 600
+"""Seconds for a case, and for the example of a format; code may have to be compiled first."""
 MOST_BYTES = 24 << 30
+MAKE = "make"
 OK, REFUSED, TRACEBACK, CRASH, HANG, UNNOTICED = OUTCOMES = (
     "ok", "refused", "traceback", "crash", "hang", "unnoticed",
 )  # fmt: skip
@@ -62,8 +63,9 @@ def _serve(pipe, root):
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.chdir(root)
-    while (asked := pipe.recv()) is not None:
-        pipe.send(judge(*asked, root))
+    while True:
+        name, case = pipe.recv()
+        pipe.send(make_example(name, root) if case == MAKE else judge(name, case, root))
 
 
 class Worker:
@@ -75,9 +77,16 @@ class Worker:
 
     def __init__(self, root):
         self._root, self._process, self._pipe = root, None, None
+        self._made = set()
 
     def try_one(self, name, case):
         """Return what became of a case: one of `OUTCOMES`, how it was changed, and a text."""
+        if name not in self._made:
+            self._made.add(name)
+            self._ask(name, MAKE, MAKING)
+        return self._ask(name, case, LIMIT)
+
+    def _ask(self, name, case, seconds):
         if self._process is None:
             context = multiprocessing.get_context("spawn")
             self._pipe, other = context.Pipe()
@@ -85,9 +94,9 @@ class Worker:
             self._process.start()
             other.close()
         self._pipe.send((name, case))
-        if not self._pipe.poll(LIMIT):
+        if not self._pipe.poll(seconds):
             self.close()
-            return HANG, "?", f"over {LIMIT} seconds"
+            return HANG, "?", f"over {seconds} seconds"
         try:
             return self._pipe.recv()
         except EOFError:

@@ -328,7 +328,7 @@ FORMATS = {
     "map": Format(map_file, "maze.txt", run_in_map),
     "evolve config": Format(evolution, "run/config.json", look_at_evolution, True),
     "evolve state": Format(evolution, f"{SEED}/state.safetensors", resume_evolution, True),
-    "evolve metrics": Format(evolution, f"{SEED}/metrics.jsonl", report),
+    "evolve metrics": Format(evolution, f"{SEED}/metrics.jsonl", plot),
     "evaluation": Format(evolution, f"{SEED}/evaluation.json", report, True),
     "train config": Format(training, "run/config.json", look_at_training, True),
     "train state": Format(training, "run/ensemble12x12.safetensors", resume_training, True),

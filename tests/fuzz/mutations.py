@@ -45,10 +45,9 @@ def _damage(path, draw):
     elif how == "cut":
         del content[place:]
     elif how == "zero":
-        width = draw.randrange(1, 64)
-        if not any(content[place : place + width]):
-            content[place] ^= 1
-        content[place : place + width] = bytes(len(content[place : place + width]))
+        part = content[place : place + draw.randrange(1, 64)]
+        other = bytes(len(part)) if any(part) else b"\xff" * len(part)
+        content[place : place + len(part)] = other
     else:
         content[place:place] = draw.randbytes(draw.randrange(1, 16))
     path.write_bytes(content)

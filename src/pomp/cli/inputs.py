@@ -43,7 +43,10 @@ def read_program(argument: str) -> str:
     if argument == "-":
         content, name = sys.stdin.buffer.read(MAX_BYTES + 1), "standard input"
     else:
-        content, name = _read_file(argument, "a program's text begins with DEF"), f"'{argument}'"
+        content, name = (
+            _read_file(argument, "a program's text begins with DEF, - is standard input"),
+            f"'{argument}'",
+        )
     from pomp.dsl.parser import strip_comments
 
     return strip_comments(_decode(content, name))

@@ -5,7 +5,7 @@ what was read. `check` raises a `SchemaError`, which names the place and what wa
 the readers of `pomp.core.storage` add the file.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from typing import Any, Protocol
@@ -26,7 +26,13 @@ class SchemaError(DataFileError):
     """A file holds something else than its schema says."""
 
     def __init__(self, place: str, expected: str, value: Any) -> None:
+        self.place, self.expected, self.value = place, expected, value
         super().__init__(f"{abridge(place or 'it', 80)} must be {expected}, got {_show(value)}")
+
+    def within(self, place: str) -> "SchemaError":
+        """Return the error of what holds the value, which stands at a place there."""
+        inner = self.place if self.place[:1] in ("", "[", ".") else f".{self.place}"
+        return SchemaError(place + inner, self.expected, self.value)
 
 
 class Schema(Protocol):
@@ -146,8 +152,12 @@ class Listed:
         """Refuse what is no such list."""
         if not isinstance(value, list) or not self.least <= len(value) <= self.most:
             raise SchemaError(place, f"a list of {self.least} to {self.most} items", value)
-        for number, item in enumerate(value):
-            self.schema.check(item, f"{place}[{number}]")
+        check, number = self.schema.check, 0
+        try:
+            for number, item in enumerate(value):  # noqa: B007 - for the error
+                check(item)
+        except SchemaError as error:
+            raise error.within(f"{place}[{number}]") from error
 
 
 @dataclass(frozen=True)
@@ -212,12 +222,17 @@ class Free:
 
     def check(self, value: Any, place: str = "") -> None:
         """Refuse what is nested too deeply."""
-        level, depth = _containers([value]), 0
-        while level:
+        level: list[Any] = [[value]]
+        depth = 0
+        while level := [
+            item
+            for holder in level
+            for item in (holder.values() if isinstance(holder, dict) else holder)
+            if isinstance(item, dict | list)
+        ]:
             depth += 1
             if depth > _DEEPEST:
                 raise SchemaError(place, f"nested at most {_DEEPEST} times", Quoted("more"))
-            level = [one for parent in level for one in _containers(_items_of(parent))]
 
 
 FREE = Free()
@@ -299,16 +314,6 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], schemas: Mapping[str, Array
         raise SchemaError(
             f"the array {unknown[0]}", "absent (there is no such array)", Quoted("it")
         )
-
-
-def _containers(values: Iterable[Any]) -> list[Any]:
-    """Return those of some values that are lists or objects."""
-    return [one for one in values if isinstance(one, dict | list)]
-
-
-def _items_of(value: Any) -> Iterable[Any]:
-    """Return what a list or an object holds."""
-    return value.values() if isinstance(value, dict) else value
 
 
 def _join(place: str, name: str) -> str:

@@ -68,7 +68,7 @@ def load_machine(name: str | Path, allow: Collection[str] = ()) -> ProgramMachin
             f"'{name}' does not exist; expected a machine's folder, a file *{SUFFIX} or "
             f"{PREFIX}TASK ({known})"
         )
-    if name.endswith(SUFFIX) and Path(name).is_file():
+    if name.endswith(SUFFIX) and not Path(name).is_dir():
         return read_machine(name, allow)
     return ProgramMachine.load(name, allow)
 
