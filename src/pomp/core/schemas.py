@@ -238,6 +238,8 @@ class Free:
 FREE = Free()
 COUNT = Whole()
 TEXT = Text()
+NAME = Text(least=1, most=200)
+"""A name, or `module:NAME`; errors quote it."""
 NUMBER = Number()
 SCORE = Number(is_finite=False)
 """A score, which is minus infinity as long as nothing was scored."""

@@ -11,6 +11,7 @@ from pomp.core.schemas import Array, check_arrays
 from pomp.embedding.model import EmbeddingModel
 
 Optimisers = dict[str, torch.optim.Adam]
+_MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 def arrays_of(
@@ -38,7 +39,7 @@ def arrays_of(
 def _schemas_of(
     arrays: Mapping[str, NDArray[Any]], model: EmbeddingModel, optimisers: Optimisers
 ) -> dict[str, Array]:
-    """Return what the arrays of a checkpoint must be; an optimiser has none before its first step.
+    """Return what the arrays of a checkpoint must be; weights without a gradient have no moments.
 
     Args:
         arrays: of a checkpoint, `[...]` each; those without a dot in their names are not looked at.
@@ -48,14 +49,12 @@ def _schemas_of(
     weights = {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
     schemas = {f"model.{name}": Array("float32", shape) for name, shape in weights.items()}
     for prefix in optimisers:
-        if not any(name.startswith(f"{prefix}.") for name in arrays):
-            continue
         for name, weight in model.named_parameters():
-            moment = Array("float32", tuple(weight.shape))
-            schemas |= dict.fromkeys(
-                (f"{prefix}.{name}.exp_avg", f"{prefix}.{name}.exp_avg_sq"), moment
-            )
-            schemas[f"{prefix}.{name}.step"] = Array("float32", (), 1, 1e9)
+            own = f"{prefix}.{name}."
+            if any(own + key in arrays for key in _MOMENTS):
+                schemas |= {own + key: Array("float32", tuple(weight.shape)) for key in _MOMENTS}
+                # A file has no array without axes: a number is an array of one item.
+                schemas[f"{own}step"] = Array("float32", (1,), 1, 1e9)
     return schemas | {
         name: Array(array.dtype.name, array.shape, is_finite=False, may_be_nan=True)
         for name, array in arrays.items()

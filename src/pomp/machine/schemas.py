@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from pomp.core.schemas import (
     FREE,
+    NAME,
     TEXT,
     Array,
     Listed,
@@ -13,7 +14,6 @@ from pomp.core.schemas import (
     Named,
     Record,
     Row,
-    Text,
     Whole,
     check_arrays,
 )
@@ -32,29 +32,29 @@ VERSIONED = Record({"format": Whole(1)}, is_open=True)
 MACHINE = Record(
     {
         "format": Whole(1, FORMAT),
-        "task": TEXT,
-        "variant": Maybe(Text(least=1)),
-        "options": Named(TEXT),
+        "task": NAME,
+        "variant": Maybe(NAME),
+        "options": Named(NAME, most=100),
         "size": Maybe(SIZE),
         "modes": Listed(TEXT, 1, MAX_MODES),
         "episode": FREE,
-        "transition": Record({"kind": TEXT}, is_open=True),
+        "transition": Record({"kind": NAME}, is_open=True),
         "provenance": Named(FREE),
     },
-    {"names": Maybe(Listed(Text(most=200), 1, MAX_MODES)), "comments": Named(Listed(TEXT))},
+    {"names": Maybe(Listed(NAME, 1, MAX_MODES)), "comments": Named(Listed(TEXT))},
 )
 """A machine of this version; what its transition has, that one's class checks."""
 
-WEIGHTS = Record({"kind": TEXT})
+WEIGHTS = Record({"kind": NAME})
 """The header of a file of weights."""
 
 NETWORK = Record({"config": FREE, "size": SIZE, "modes": Whole(1, MAX_MODES)})
 """What is said of a network beside its weights."""
 
-SENSORS = Listed(TEXT, most=100)
+SENSORS = Listed(NAME, most=100)
 """Sensors of one's own, by `module:NAME`."""
 
-_RULES = Listed(Record({"when": Listed(TEXT, most=100), "to": FREE}), 1, 10_000)
+_RULES = Listed(Record({"when": Listed(NAME, most=100), "to": FREE}), 1, 10_000)
 LISTS = Record({"start": _RULES, "after": Listed(_RULES, 1, MAX_MODES)})
 """The rules of a machine; where they lead, depends on how many modes there are."""
 

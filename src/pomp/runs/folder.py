@@ -22,7 +22,7 @@ from pomp.core.errors import (
     UntrustedModuleError,
 )
 from pomp.core.locks import LOCK_FILE, locked
-from pomp.core.schemas import FREE, TEXT, Maybe, Named, OneOf, Record, Schema, Whole
+from pomp.core.schemas import FREE, NAME, Maybe, Named, OneOf, Record, Schema, Whole
 from pomp.core.storage import (
     MOST_ARRAY_BYTES,
     is_draft,
@@ -45,7 +45,7 @@ FORMAT = 2
 """Rises when runs of an earlier version could not be taken up by this one."""
 
 TASK = Record(
-    {"task": TEXT, "variant": Maybe(TEXT), "options": Named(TEXT)},
+    {"task": NAME, "variant": Maybe(NAME), "options": Named(NAME, most=100)},
     {"size": SIZE, "scale": Whole(1, 1_000_000)},
 )
 """What a config says of a task."""

@@ -10,6 +10,7 @@ from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.core.schemas import (
     COUNT,
     FREE,
+    NAME,
     Flag,
     Listed,
     Maybe,
@@ -56,9 +57,9 @@ _FIELDS: dict[str, Schema] = {
     "threads": Maybe(Whole(1)),
     "tasks": Named(TASK),
     "seeds": Listed(COUNT, 1),
-    "preset": Text(),
-    "method": Text(),
-    "search": Listed(Record({"method": Text(), "proposer": FREE}, is_open=True)),
+    "preset": NAME,
+    "method": NAME,
+    "search": Listed(Record({"method": NAME, "proposer": FREE}, is_open=True)),
     "evolution": Maybe(Named(FREE)),
     "network": Flag(),
     "learning": FREE,
@@ -66,7 +67,7 @@ _FIELDS: dict[str, Schema] = {
     "modes": Named(Listed(Text(), 1)),
     "machines": Named(Text()),
 }
-_OWN: dict[str, Schema] = {"own": Record({"method": Text(), "settings": FREE})}
+_OWN: dict[str, Schema] = {"own": Record({"method": NAME, "settings": FREE})}
 
 
 @dataclass(frozen=True, kw_only=True)

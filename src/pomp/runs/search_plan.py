@@ -6,7 +6,7 @@ from typing import Any
 
 from pomp.core.configs import changed
 from pomp.core.errors import ConfigError
-from pomp.core.schemas import FREE, TEXT, Named, Record, Schema
+from pomp.core.schemas import FREE, NAME, Named, Record, Schema
 from pomp.modes.config import SearchConfig
 from pomp.modes.jobs import Job
 from pomp.modes.methods import SEVERAL, configure, find_method, method_source, read_search_config
@@ -14,8 +14,8 @@ from pomp.modes.proposers import Method
 from pomp.runs.folder import DEVICE, TASK, read_task, take_fields
 from pomp.tasks.task import Setting
 
-_JOB = Record({**TASK.fields, "method": TEXT, "proposer": FREE}, TASK.others, is_open=True)
-_FIELDS: dict[str, Schema] = {"device": DEVICE, "weights": Named(TEXT), "searches": Named(_JOB)}
+_JOB = Record({**TASK.fields, "method": NAME, "proposer": FREE}, TASK.others, is_open=True)
+_FIELDS: dict[str, Schema] = {"device": DEVICE, "weights": Named(NAME), "searches": Named(_JOB)}
 
 
 @dataclass(frozen=True)

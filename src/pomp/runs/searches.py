@@ -20,7 +20,7 @@ from pomp.core.configs import to_json
 from pomp.core.cuda import check_device
 from pomp.core.errors import ConfigError, DataFileError
 from pomp.core.extras import LEARN, require
-from pomp.core.schemas import COUNT, SCORE, TEXT, Listed, Record
+from pomp.core.schemas import COUNT, NAME, SCORE, TEXT, Listed, Record
 from pomp.core.storage import MOST_ARRAY_BYTES, read_bytes, read_json, with_checksum
 from pomp.core.texts import escape_html
 from pomp.embedding.weights import find_weights
@@ -343,7 +343,7 @@ _MODE = Record(
         **dict.fromkeys(("candidates", "executions", "actions"), COUNT),
     },
 )
-_MODES = Record({"task": TEXT, "method": TEXT, "seed": COUNT, "modes": Listed(_MODE, 1)})
+_MODES = Record({"task": NAME, "method": NAME, "seed": COUNT, "modes": Listed(_MODE, 1)})
 
 
 def read_records(folder: Path) -> list[RunRecord]:

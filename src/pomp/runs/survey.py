@@ -248,11 +248,11 @@ def project_paths(name: str, file: Path) -> Paths:
     """
     arrays, _ = read_arrays(file, "trajectory", Record({"task": TEXT}))
     runs = [arrays[run] for run in sorted(arrays)]
-    if not runs:
-        raise DataFileError(f"'{file}' holds no paths")
-    width = runs[0].shape[-1] if runs[0].ndim else 0
+    width = runs[0].shape[-1] if runs and runs[0].ndim else 0
     for run, path in arrays.items():
         Array("float16", (None, width)).check(path, run)
+    if not runs or not all(path.size for path in runs):
+        raise DataFileError(f"'{file}' holds no paths, or an empty one")
     return _project(name, [path.astype(np.float64) for path in runs])
 
 
