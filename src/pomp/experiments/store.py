@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pomp.core.errors import ConfigError, DataFileError, OutputError
-from pomp.core.schemas import FREE, NUMBER, TEXT, Listed, Named, Record
+from pomp.core.schemas import FREE, NUMBER, TEXT, Listed, Named, Record, Whole
 from pomp.core.storage import (
     MOST_JSON_BYTES,
     parse_json,
@@ -37,7 +37,7 @@ _CELL = Record(
     {"mean": NUMBER, "returns": Listed(NUMBER), "cost": Named(FREE), "made": Named(FREE)},
     is_open=True,
 )
-_STORE = Record({"format": FREE}, is_open=True)
+_STORE = Record({"format": Whole()}, is_open=True)
 
 Files = Mapping[str, bytes]
 """The files of a machine that belongs to a cell, by name."""
