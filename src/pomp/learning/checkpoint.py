@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.configs import MOST
 from pomp.core.errors import DataFileError
 from pomp.core.schemas import (
     NUMBER,
@@ -45,7 +44,7 @@ def check_values(values: Mapping[str, Any], members: int, updates: int) -> None:
             "update": update,
             "gradient_steps": Whole(0, 1 << 62),
             "kept": one_each(Row((Maybe(NUMBER), update))),
-            "finished_at": one_each(Maybe(Whole(0, MOST))),
+            "finished_at": one_each(Maybe(update)),
             "diverged": Listed(Whole(0, members - 1), most=members),
         },
         is_open=True,
