@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow check wheel install zoo tables clean help
+.PHONY: demo test test-slow fuzz check wheel install zoo tables clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,9 @@ test: install  ## run the test suite (minutes)
 
 test-slow: install  ## run the long tests too
 	$(BIN)/python -m pytest -m 'slow and not cuda'
+
+fuzz: install  ## change files of every format at random and read them (CASES=2000 of each, an hour)
+	$(BIN)/python tests/fuzz/damage.py --cases $(or $(CASES),2000) --minutes $(or $(MINUTES),60)
 
 check: install  ## lint, format, types, layers, and what tools/check_house.py counts
 	$(BIN)/ruff check .

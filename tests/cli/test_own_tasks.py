@@ -76,7 +76,9 @@ def test_a_saved_machine_and_a_search_do_not_choose_either(capsys, here):
     assert (status, "--allow lawn" in errors) == (2, True)
     job = here / "searched" / "Lawn" / "seed0"
     job.mkdir(parents=True)
-    (job / "config.json").write_text(json.dumps({"task": "evil:TASK", "variant": None}))
+    (job / "config.json").write_text(
+        json.dumps({"task": "evil:TASK", "variant": None, "options": {}})
+    )
     whole = {"kind": "search", "searches": {"Lawn/seed0": {}}}
     (here / "searched" / "config.json").write_text(json.dumps(whole))
     modes = {"task": "Lawn", "method": "cem", "seed": 0, "modes": [{"program": MOW}]}

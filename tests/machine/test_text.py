@@ -3,7 +3,6 @@
 Long on purpose: a file that is refused, printed and played is the same file.
 """
 
-import json
 import logging
 import re
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from edited import edit_json
 from pomp.analysis.pictures import describe_machine, frames_of
 from pomp.cli.main import main
 from pomp.core.errors import ConfigError, DataFileError, MachineSyntaxError
@@ -240,7 +240,7 @@ def test_names_and_comments_survive_a_folder(tmp_path):
 def test_damaged_names_and_comments_are_refused(key, value, tmp_path):
     parse_machine(GOOD).save(tmp_path)
     file = tmp_path / "machine.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
+    edit_json(file, **{key: value})
     with pytest.raises(DataFileError, match="holds no usable machine"):
         ProgramMachine.load(tmp_path)
 

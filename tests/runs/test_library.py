@@ -59,7 +59,7 @@ def test_evolving_in_memory_is_evolving_in_a_folder(tmp_path):
     assert print_machine(found.machine) == print_machine(kept.machine)
     assert found.best.row == kept.best.row
     assert found.best.text == (tmp_path / "run/Farmer/seed0/machine.txt").read_text()
-    assert "<svg" in found._repr_html_()
+    assert "data:image/svg+xml;base64," in found._repr_html_()
     assert events[0].stage == "Farmer, seed 0"
     shares = [event.progress.share for event in events]
     assert shares == sorted(shares)

@@ -7,6 +7,7 @@ import pytest
 
 import pomp
 from commands import call
+from edited import edit_json
 from pomp.core import ConfigError, DataFileError
 from pomp.runs.kept import read_run
 from pomp.runs.reports import report
@@ -122,8 +123,8 @@ def test_a_run_that_is_not_finished_is_reported_as_far_as_it_is(
 def test_a_training_that_is_still_searching_shows_its_search(tmp_path, evolved):
     run = tmp_path / "run"
     run.mkdir()
-    config = json.loads((evolved / "config.json").read_text())
-    (run / "config.json").write_text(json.dumps({**config, "kind": "train"}))
+    shutil.copy(evolved / "config.json", run)
+    edit_json(run / "config.json", kind="train")
     assert {one["so_far"] for one in report([run])["unfinished"]} == {"not begun"}
     with pytest.raises(DataFileError, match="has come far enough to be drawn"):
         read_charts(read_run(run))
@@ -164,9 +165,7 @@ def test_runs_that_do_not_go_together_are_refused(tmp_path, evolved, trained):
         report([evolved, evolved])
     other = tmp_path / "other"
     shutil.copytree(trained, other)
-    config = json.loads((other / "config.json").read_text())
-    seeds = {"seeds": [7, 8]}
-    (other / "config.json").write_text(json.dumps({**config, **seeds, "method": "drl"}))
+    edit_json(other / "config.json", seeds=[7, 8], method="drl")
     with pytest.raises(ConfigError, match=r"of one method .* got \['drl', 'given'\]"):
         report([trained, other])
     with pytest.raises(ConfigError, match="only searches are evaluated on --starts"):

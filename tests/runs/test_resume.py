@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import pomp
+from edited import edit_json, read_values
 from pomp.cli.main import main
 from pomp.core import ConfigError, DataFileError, OutputError
 from pomp.core.locks import locked
@@ -160,7 +161,7 @@ def test_what_is_given_beside_a_folder_must_agree(tmp_path, given, says):
         ({"surprise": 1}, "missing or unknown fields: surprise"),
         ({"seeds": None}, "is damaged, or of another version"),
         ({"evolve": {"chains": 8}}, "EvolveConfig needs its fields"),
-        ({"tasks": {"Farmer": {}}}, "no field 'task'"),
+        ({"tasks": {"Farmer": {}}}, "tasks.Farmer.task must be there"),
         ({"kind": "search"}, "a run of pomp search, not of pomp evolve"),
         ({"format": 1}, "another version of pomp"),
     ],
@@ -168,8 +169,7 @@ def test_what_is_given_beside_a_folder_must_agree(tmp_path, given, says):
 def test_a_damaged_config_is_told_in_a_line(tmp_path, capsys, change, says):
     out = tmp_path / "run"
     pomp.evolve("Farmer", rounds=2, settings=EVOLVE, out=out, on_event=stop)
-    config = json.loads((out / "config.json").read_text())
-    (out / "config.json").write_text(json.dumps({**config, **change}))
+    edit_json(out / "config.json", **change)
     status, _, errors = call(capsys, "evolve", "--out", out, "--resume")
     assert (status, len(errors.splitlines())) == (2, 1), errors
     assert says in errors
@@ -239,9 +239,7 @@ def test_more_steps_of_a_constant_learning_rate_are_what_a_longer_training_is(tm
     longer = {**asked, "settings": {**settings, "ppo.total": 512}, "out": tmp_path / "longer"}
     whole = pomp.train("UpNDown", **longer)
     assert found.summary == whole.summary
-    one, two = (
-        json.loads((tmp_path / name / "config.json").read_text()) for name in ("run", "longer")
-    )
+    one, two = (read_values(tmp_path / name / "config.json") for name in ("run", "longer"))
     assert one.pop("extended") == {"learning.ppo.total": [256]}
     assert one == two
     lines = (tmp_path / "run/UpNDown/seed0/metrics.jsonl").read_text()

@@ -1,12 +1,13 @@
 """A table of speeds beside one that was stored: row by row, number by number."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pomp.core.errors import ConfigError, DataFileError
+from pomp.core.schemas import FREE, Named
+from pomp.core.storage import read_json
 
 LEAST = 0.97
 """The ratio to a stored table below which speed counts as lost."""
@@ -53,7 +54,7 @@ def read_table(path: str, what: str, machine: dict[str, str], *, force: bool) ->
     if not Path(path).exists():
         raise DataFileError(f"'{path}' does not exist; expected what pomp bench --json printed")
     try:
-        table = json.loads(Path(path).read_text())
+        table = read_json(path, "table of speeds", Named(FREE))
         processor, rows = table["machine"]["processor"], dict(_rows_of(table))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataFileError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from pomp.cli.inputs import Device
+from pomp.cli.output import say
 from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
@@ -66,12 +67,12 @@ class Bench:
         slow = [ratio for ratio in ratios if ratio.value < least]
         if self.json:
             against = {"file": self.against, "least": least, "ratios": list(map(_as_json, ratios))}
-            print(json.dumps(document | ({"against": against} if ratios else {})))
+            say(json.dumps(document | ({"against": against} if ratios else {})))
         else:
-            print(", ".join(f"{key} {value}" for key, value in machine.items()))
-            print("\n".join(lines))
+            say(", ".join(f"{key} {value}" for key, value in machine.items()))
+            say("\n".join(lines))
             if stored:
-                print("\n".join(_compared(ratios, least, stored["machine"])))
+                say("\n".join(_compared(ratios, least, stored["machine"])))
         return 1 if slow else 0
 
     def _check(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import Allowed, read_program
+from pomp.cli.output import say
 from pomp.cli.shares import in_brackets, tell_share
 from pomp.core.errors import ConfigError
 
@@ -83,7 +84,7 @@ class BoundCommand:
                 given.setting, given.modes, given.cap, most_steps=given.most_steps, width=width
             )
         told = _summarise(given, found)
-        print(json.dumps(told) if self.json else _text(told))
+        say(json.dumps(told) if self.json else _text(told))
         return 0
 
     def _given(self) -> _Given:

@@ -1,13 +1,13 @@
 """`pomp check`."""
 
 import json
-import sys
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import read_program
+from pomp.cli.output import say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +37,14 @@ class Check:
             if self.json:
                 found = {"position": error.position, "found": error.found}
                 message = {"message": str(error).splitlines()[0], "expected": error.expected}
-                print(json.dumps({"valid": False, **found, **message}))
-            print(f"pomp: {error}", file=sys.stderr)
+                say(json.dumps({"valid": False, **found, **message}))
+            say(f"pomp: {error}", to_errors=True)
             return 2
         tokens = print_program(program).split()
         if self.json:
             ids = vocabulary.encode(tokens)
-            print(json.dumps({"valid": True, "program": " ".join(tokens), "ids": ids}))
+            say(json.dumps({"valid": True, "program": " ".join(tokens), "ids": ids}))
         else:
-            print(print_program(program, indent=True))
-            print(f"a program of {len(tokens)} tokens", file=sys.stderr)
+            say(print_program(program, indent=True))
+            say(f"a program of {len(tokens)} tokens", to_errors=True)
         return 0

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from pomp.cli.output import say
 from pomp.cli.progress import ProgressLine
 
 
@@ -44,13 +45,13 @@ class Conformance:
                 checked[what] = checked.get(what, 0) + count
         if self.json:
             files = {report.name: asdict(report) for report in reports}
-            print(json.dumps({"files": files, "checked": checked, "mismatches": mismatches}))
+            say(json.dumps({"files": files, "checked": checked, "mismatches": mismatches}))
         else:
             for report in reports:
                 counts = ", ".join(f"{count} {what}" for what, count in report.checked.items())
-                print(f"{report.name}: {counts}, {report.mismatches} mismatches")
+                say(f"{report.name}: {counts}, {report.mismatches} mismatches")
                 for line in filter(None, (report.first_mismatch, report.note)):
-                    print(f"  {line}")
+                    say(f"  {line}")
             counts = ", ".join(f"{count} {what}" for what, count in checked.items())
-            print(f"{len(reports)} files: {counts}, {mismatches} mismatches")
+            say(f"{len(reports)} files: {counts}, {mismatches} mismatches")
         return 1 if mismatches else 0

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Fixed, OmitSubcommandPrefixes, Positional, Suppress, arg, subcommand
 
 from pomp.cli.inputs import Device, check_output, check_seed
+from pomp.cli.output import say
 from pomp.cli.progress import ProgressLine
 from pomp.cli.space import EmbeddingInterpolation, EmbeddingSpace
 from pomp.cli.stopping import check_minutes, how_to_resume, showing
@@ -39,7 +40,8 @@ class EmbeddingDataset:
     def run(self) -> int:
         """Write the file."""
         path = check_output(self.out)
-        from pomp.embedding.dataset import REFERENCE, dataset_statistics, save_dataset
+        from pomp.embedding.dataset import REFERENCE, dataset_statistics
+        from pomp.embedding.dataset_file import save_dataset
 
         dataset = _make(self.config)
         save_dataset(dataset, path)
@@ -48,17 +50,17 @@ class EmbeddingDataset:
         if self.stats:
             found["stats"] = dataset_statistics(dataset)
         if self.json:
-            print(json.dumps(found))
+            say(json.dumps(found))
             return 0
-        print(f"{self.out}: {len(dataset)} of {dataset.draws} drawn programs, {found['bytes']} B")
+        say(f"{self.out}: {len(dataset)} of {dataset.draws} drawn programs, {found['bytes']} B")
         if self.stats:
             is_leaps = self.config.vocabulary == "leaps"
-            print(f"{'':<24} {'here':>10} {'reference' if is_leaps else '':>10}")
+            say(f"{'':<24} {'here':>10} {'reference' if is_leaps else '':>10}")
             for name, value in found["stats"].items():
                 beside = f" {REFERENCE[name]:>10.4g}" if is_leaps else ""
-                print(f"{name:<24} {value:>10.4g}{beside}")
-            print("after the filters, lengths and shares depend on the number of draws: short")
-            print("programs are drawn early and counted once; the reference is of about 30,000")
+                say(f"{name:<24} {value:>10.4g}{beside}")
+            say("after the filters, lengths and shares depend on the number of draws: short")
+            say("programs are drawn early and counted once; the reference is of about 30,000")
         return 0
 
 
@@ -136,7 +138,7 @@ class EmbeddingTrain:
         """The dataset of --data, if there is one."""
         if self.data is None:
             return None
-        from pomp.embedding.dataset import load_dataset
+        from pomp.embedding.dataset_file import load_dataset
 
         dataset = load_dataset(Path(self.data))
         plain = [known.dataset for known in RECIPES.values()]
@@ -150,17 +152,17 @@ class EmbeddingTrain:
 
         epoch = len(read_epochs(Path(self.out)))
         if self.json:
-            print(json.dumps({"finished": False, "epoch": epoch}))
+            say(json.dumps({"finished": False, "epoch": epoch}))
         else:
             how = how_to_resume("pomp embedding train", self.out)
-            print(f"stopped in epoch {epoch + 1}; {how}")
+            say(f"stopped in epoch {epoch + 1}; {how}")
         return status
 
     def _report(self, folder: Path, card: dict[str, Any], how: str) -> int:
         if self.json:
-            print(json.dumps(card))
+            say(json.dumps(card))
             return 0
-        print(f"{folder}: {how}, best epoch {card['epoch'] + 1}, {card['wall_seconds']:.0f} s")
+        say(f"{folder}: {how}, best epoch {card['epoch'] + 1}, {card['wall_seconds']:.0f} s")
         _print_metrics(card["test"])
         return 0
 
@@ -185,20 +187,18 @@ class EmbeddingInfo:
                 name: {"parameters": one.model.parameter_counts(), **one.card}
                 for name, one in trained.items()
             }
-            print(json.dumps(cards))
+            say(json.dumps(cards))
             return 0
         for name, one in trained.items():
             model, count = one.model.config, one.model.parameter_counts()["total"]
             is_default = " (the default)" if [name] == shipped_names()[:1] else ""
-            print(
-                f"{name}{is_default}: {model.vocabulary}, latent {model.latent}, {count:,} weights"
-            )
+            say(f"{name}{is_default}: {model.vocabulary}, latent {model.latent}, {count:,} weights")
             if "data" in one.card:
                 data, draws = data_of(one.card)
-                print(f"  data         {data.train:,} of {draws:,} drawn programs to learn from")
+                say(f"  data         {data.train:,} of {draws:,} drawn programs to learn from")
             for fact in ("recipe", "epoch", "commit", "hardware", "wall_seconds"):
                 if fact in one.card:
-                    print(f"  {fact:<12} {_shown(one.card[fact])}")
+                    say(f"  {fact:<12} {_shown(one.card[fact])}")
             _print_metrics(one.card.get("test"), "  test         ")
         return 0
 
@@ -248,7 +248,7 @@ class EmbeddingEval:
         finally:
             progress.close()
         if self.json:
-            print(json.dumps({**found, "programs": len(dataset), "split": self.split}))
+            say(json.dumps({**found, "programs": len(dataset), "split": self.split}))
         else:
             _print_metrics(found)
         return 0
@@ -292,7 +292,7 @@ _MEASURES = (
 def _print_metrics(metrics: Any, indent: str = "") -> None:
     if isinstance(metrics, dict):
         shown = [f"{name} {metrics[name]:.4f}" for name in _MEASURES if name in metrics]
-        print(f"{indent}{', '.join(shown)}")
+        say(f"{indent}{', '.join(shown)}")
 
 
 def _provenance(device: str) -> dict[str, str]:

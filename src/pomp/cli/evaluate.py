@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import Allowed, Device, check_episodes, check_seed, parse_size
+from pomp.cli.output import say
 from pomp.cli.progress import ProgressLine
 from pomp.cli.shares import count_episodes, in_brackets, tell_share
 from pomp.core.errors import ConfigError
@@ -83,7 +84,7 @@ class Eval:
             )
         told = found.to_json() | _about(machine, (made_for.height, made_for.width))
         name = machine.task.name
-        print(json.dumps(told) if self.json else _text(name, self.scale, told))
+        say(json.dumps(told) if self.json else _text(name, self.scale, told))
         return 0
 
     def _evaluate_policy(self) -> int:

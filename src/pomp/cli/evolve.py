@@ -15,6 +15,7 @@ from pomp.cli.inputs import (
     read_tasks,
     read_value,
 )
+from pomp.cli.output import say
 from pomp.cli.shares import tell_share
 from pomp.cli.stopping import check_minutes, how_to_resume, modules_in, showing
 
@@ -90,25 +91,25 @@ class Evolve:
             return self._report(found)
         done, total = len(found.learned), found.planned
         if self.json:
-            print(json.dumps({"finished": False, "machines": done, "of": total}))
+            say(json.dumps({"finished": False, "machines": done, "of": total}))
         else:
             modules = [*self.allow, *modules_in(*self.tasks, *self.sensor)]
             how = how_to_resume("pomp evolve", self.out, modules)
-            print(f"stopped after {done} of {total}; {how}")
+            say(f"stopped after {done} of {total}; {how}")
         return stop.status
 
     def _report(self, found: "LearningResult") -> int:
         from pomp.machine.text import SUFFIX, print_machine
 
         if self.json:
-            print(json.dumps({"finished": True, **found.summary}))
+            say(json.dumps({"finished": True, **found.summary}))
             return 0
-        print(f"{self.out}: {'was finished before' if found.was_finished else 'finished'}")
+        say(f"{self.out}: {'was finished before' if found.was_finished else 'finished'}")
         for one in found.learned:
-            print(f"\n{one.folder.path}/{one.setting.task.name}{SUFFIX}")
-            print(print_machine(one.machine).rstrip())
-            print(_line_of(one.row))
-        print()
+            say(f"\n{one.folder.path}/{one.setting.task.name}{SUFFIX}")
+            say(print_machine(one.machine).rstrip())
+            say(_line_of(one.row))
+        say("")
         print_table(found.summary["tasks"])
         return 0
 
@@ -119,8 +120,8 @@ def print_table(tasks: dict[str, Any]) -> None:
         spread = f" ± {row['std']:.3f} over {row['seeds']} seeds" if row["seeds"] > 1 else ""
         told = (tell_share(row["mean"], row["ceiling"], digits=0), _tell_published(row))
         if beside := "; ".join(part for part in told if part):
-            print(f"{task}: {beside}")
-        print(f"return={row['mean']:z.3f}{spread}")
+            say(f"{task}: {beside}")
+        say(f"return={row['mean']:z.3f}{spread}")
 
 
 def _tell_published(row: dict[str, Any]) -> str:

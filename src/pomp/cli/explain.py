@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import Allowed, check_episodes, check_output, check_seed
+from pomp.cli.output import say
 from pomp.cli.shares import count_episodes, in_brackets, tell_share
 from pomp.core.errors import OutputError
 from pomp.core.storage import write_text
@@ -64,11 +65,11 @@ class Explain:
 
             write_text(page, to_html(explain_machine(levels, notes)))
         if self.json:
-            print(json.dumps({**_summarise(levels), "notes": notes, "html": self.html}))
+            say(json.dumps({**_summarise(levels), "notes": notes, "html": self.html}))
         elif page:
-            print(page)
+            say(page)
         else:
-            print("\n".join([*_lines(machine, found), *_level_lines(levels), *notes]))
+            say("\n".join([*_lines(machine, found), *_level_lines(levels), *notes]))
         return 0
 
     def _simplify(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import Allowed, check_seed
+from pomp.cli.output import say
 from pomp.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ class Extract:
         found = extract_shown(load_machine(self.machine, self.allow), config, self.seed)
         save_extraction(found, self.out)
         if self.json:
-            print(json.dumps({**found.to_json(), "out": self.out}))
+            say(json.dumps({**found.to_json(), "out": self.out}))
         else:
-            print(_text(found, self.out))
+            say(_text(found, self.out))
         return 0
 
     def _config(self) -> "ExtractionConfig":

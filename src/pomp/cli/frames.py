@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from pomp.core.texts import visible
+
 if TYPE_CHECKING:
     from pomp.play.story import Moment, View
 
@@ -135,5 +137,6 @@ def paint(lines: Sequence[list[Span]], *, colours: bool) -> str:
 def style(line: Sequence[Span], *, colours: bool) -> str:
     """A line as a terminal takes it, in colours or plain."""
     return "".join(
-        f"\x1b[{_STYLES[name]}m{text}\x1b[m" if colours and name else text for text, name in line
+        f"\x1b[{_STYLES[name]}m{visible(text)}\x1b[m" if colours and name else visible(text)
+        for text, name in line
     )

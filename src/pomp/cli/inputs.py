@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import UseAppendAction, arg
 
-from pomp.core.errors import ConfigError, OutputError
+from pomp.core.errors import ConfigError, DataFileError, OutputError, abridge
+from pomp.core.storage import read_bytes
 
 if TYPE_CHECKING:
     from pomp.tasks.task import Setting
@@ -42,7 +43,10 @@ def read_program(argument: str) -> str:
     if argument == "-":
         content, name = sys.stdin.buffer.read(MAX_BYTES + 1), "standard input"
     else:
-        content, name = _read_file(argument, "a program's text begins with DEF"), f"'{argument}'"
+        content, name = (
+            _read_file(argument, "a program's text begins with DEF, - is standard input"),
+            f"'{argument}'",
+        )
     from pomp.dsl.parser import strip_comments
 
     return strip_comments(_decode(content, name))
@@ -54,15 +58,12 @@ def read_map(path: str) -> str:
 
 
 def _read_file(path: str, hint: str) -> bytes:
+    if not path:
+        raise ConfigError(f"cannot read a file without a name ({hint})")
     try:
-        if not path:
-            raise FileNotFoundError(2, "no name given")
-        with Path(path).open("rb") as file:
-            return file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        shown = path if len(path) <= 60 else path[:57] + "..."
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"cannot read file '{shown}': {reason} ({hint})") from error
+        return read_bytes(path, "program or map", MAX_BYTES)
+    except DataFileError as error:
+        raise ConfigError(f"cannot read file {abridge(str(error), 200)} ({hint})") from error
 
 
 def _decode(content: bytes, name: str) -> str:

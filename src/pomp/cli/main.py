@@ -23,6 +23,7 @@ from pomp.cli.evaluate import Eval
 from pomp.cli.evolve import Evolve
 from pomp.cli.explain import Explain
 from pomp.cli.extract import Extract
+from pomp.cli.output import say
 from pomp.cli.plain_help import speak_plainly
 from pomp.cli.play import Play
 from pomp.cli.plot import Plot
@@ -72,13 +73,21 @@ _DESCRIPTION = (
 )
 
 
+class _LogHandler(logging.Handler):
+    """Prints what the library logs as commands print everything else."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        say(f"pomp: {record.getMessage()}", to_errors=True)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Parse, run, exit: 0 done, 1 a check failed, 2 bad input, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
     if given == ["--version"]:
-        print(f"pomp {__version__}")
+        say(f"pomp {__version__}")
         sys.exit(0)
-    logging.basicConfig(format="pomp: %(message)s", stream=sys.stderr)
+    logging.basicConfig(handlers=[_LogHandler()])
     logging.getLogger("pomp").setLevel(logging.INFO)
     speak_plainly(Command)
     if _COMPLETION in given:
@@ -90,14 +99,14 @@ def main(arguments: list[str] | None = None) -> None:
         status = command.run()
         sys.stdout.flush()
     except PompError as error:
-        print(f"pomp: {error}", file=sys.stderr)
+        say(f"pomp: {error}", to_errors=True)
         status = 2
     except MemoryError as error:
         told = f": {error}" if str(error) else ""
         print(f"pomp: not enough memory{told}; ask for less at once", file=sys.stderr)
         status = 2
     except KeyboardInterrupt:
-        print("pomp: interrupted", file=sys.stderr)
+        say("pomp: interrupted", to_errors=True)
         status = 130
     except BrokenPipeError:  # the reader has seen enough
         _drop_output()
@@ -106,7 +115,7 @@ def main(arguments: list[str] | None = None) -> None:
         if error.errno not in (errno.ENOSPC, errno.EIO):
             raise
         _drop_output()
-        print(f"pomp: cannot write the output: {error.strerror}", file=sys.stderr)
+        say(f"pomp: cannot write the output: {error.strerror}", to_errors=True)
         status = 2
     sys.exit(status)
 
@@ -131,9 +140,9 @@ def _print_completion(arguments: list[str]) -> int:
     except SystemExit as ended:
         status = int(ended.code or 0)
     except ImportError:  # for shells that tyro has no script for
-        print(f"pomp: {_COMPLETION} takes bash or zsh", file=sys.stderr)
+        say(f"pomp: {_COMPLETION} takes bash or zsh", to_errors=True)
         return 2
-    print(improve_completion(script.getvalue(), Command), end="")
+    say(improve_completion(script.getvalue(), Command), end="")
     return status
 
 

@@ -22,6 +22,7 @@ from tyro.conf import Positional, arg
 
 from pomp.cli.frames import Span, draw_screen, draw_strip, paint, style
 from pomp.cli.inputs import Allowed, check_seed
+from pomp.cli.output import say, say_styled
 from pomp.core.errors import ConfigError, DataFileError, PompError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Play:
         player: Player = self._acting() if machine is None else self._watching(machine)
         with open_terminal() as terminal:
             _play(player, terminal)
-        print(_summarise(player.moment, player.setting, player.seed))
+        say(_summarise(player.moment, player.setting, player.seed))
         return 0
 
     def _print(self) -> int:
@@ -76,12 +77,13 @@ class Play:
 
         machine = self._load()
         setting = machine.configure(self.scale)
-        print(f"{_tell(machine)}\n", flush=True)  # before anything is compiled
+        say(f"{_tell(machine)}\n")
+        sys.stdout.flush()  # before anything is compiled
         moments = list(Story(machine, setting, seed=self.seed, greedy=self.greedy))
         colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         for line in draw_strip(moments, shutil.get_terminal_size().columns):
-            print(style(line, colours=colours))
-        print(f"\n{_summarise(moments[-1], setting, self.seed)}")
+            say_styled(style(line, colours=colours))
+        say(f"\n{_summarise(moments[-1], setting, self.seed)}")
         return 0
 
     def _load(self) -> "ProgramMachine":

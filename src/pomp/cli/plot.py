@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import check_output
+from pomp.cli.output import say
 from pomp.core.errors import ConfigError, DataFileError, OutputError
 from pomp.core.extras import PLOTS, require
 
@@ -105,4 +106,4 @@ def save_figure(figure: Any, path: Path) -> None:
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:
         raise OutputError(f"cannot write '{path}': {error}") from error
-    print(path)
+    say(path)

@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable
 from math import exp
 
+from pomp.cli.output import say
+from pomp.core.texts import visible
+
 QUIET_SECONDS = 2.0
 _PLAIN_WIDTH = 160
 _TERMINAL_EVERY = 0.1  # seconds between changes of the line on a terminal
@@ -93,10 +96,10 @@ class ProgressLine:
             return
         if self._is_terminal:
             width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r\x1b[K{text[:width]}")
+            sys.stderr.write(f"\r\x1b[K{visible(text)[:width]}")
             sys.stderr.flush()
         else:
-            print(text[:_PLAIN_WIDTH], file=sys.stderr, flush=True)
+            say(text[:_PLAIN_WIDTH], to_errors=True)
         self._has_line = True
         self._shown = time.monotonic()
 

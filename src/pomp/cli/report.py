@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import Allowed, check_output
+from pomp.cli.output import say
 from pomp.cli.store_report import is_store, report_store
 from pomp.core.errors import ConfigError
 
@@ -49,7 +50,7 @@ class Report:
             from pomp.core.storage import write_text
 
             write_text(path, json.dumps(found, indent=1) + "\n")
-        print(json.dumps(found) if self.json else "\n".join(_lines(found)))
+        say(json.dumps(found) if self.json else "\n".join(_lines(found)))
         return 0
 
     def _report_store(self) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from pomp.cli.inputs import Device, parse_options, parse_seeds, read_value
+from pomp.cli.output import say
 from pomp.cli.stopping import check_minutes, showing
 from pomp.core.errors import ConfigError
 
@@ -108,13 +109,13 @@ class Reproduce:
                 again=self.again,
             )
         if self.json:
-            print(json.dumps(_to_json(found)))
+            say(json.dumps(_to_json(found)))
         else:
-            print("\n".join(_lines(found)))
+            say("\n".join(_lines(found)))
         for name, why in found.failed.items():
-            print(f"pomp: {name} failed: {why}", file=sys.stderr)
+            say(f"pomp: {name} failed: {why}", to_errors=True)
         if not found.is_finished and not found.failed and not self.json:
-            print(f"go on with: {shlex.join(['pomp', *sys.argv[1:]])}")
+            say(f"go on with: {shlex.join(['pomp', *sys.argv[1:]])}")
         return stop.status or (1 if found.failed else 0)
 
 

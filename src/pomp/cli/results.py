@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg, subcommand
 
 from pomp.cli.inputs import check_output
+from pomp.cli.output import say
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class ResultsQuery:
         from pomp.experiments.store import read_results
 
         found = query_results(read_results(self.store), self.sql)
-        print(json.dumps(found.to_json()) if self.json else "\n".join(_table(found)))
+        say(json.dumps(found.to_json()) if self.json else "\n".join(_table(found)))
         return 0
 
 
@@ -59,7 +60,7 @@ class ResultsExport:
             raise ConfigError(f"--table goes with .parquet and .csv; {PACKED} holds everything")
         results = read_results(self.store)
         export_results(results, path, self.table)
-        print(f"{path}: {len(results)} cells, {path.stat().st_size:,} bytes")
+        say(f"{path}: {len(results)} cells, {path.stat().st_size:,} bytes")
         return 0
 
 
@@ -80,7 +81,7 @@ class ResultsDiff:
         from pomp.experiments.store import read_results
 
         found = compare_stores(read_results(self.first), read_results(self.second))
-        print(json.dumps(found.to_json()) if self.json else "\n".join(self._lines(found)))
+        say(json.dumps(found.to_json()) if self.json else "\n".join(self._lines(found)))
         return 0 if found.is_none else 1
 
     def _lines(self, found: "StoreDifference") -> list[str]:

@@ -16,6 +16,7 @@ from pomp.cli.inputs import (
     read_map,
     read_program,
 )
+from pomp.cli.output import say
 from pomp.cli.progress import ProgressLine
 from pomp.cli.shares import in_brackets, tell_share
 from pomp.core.errors import ConfigError
@@ -98,14 +99,14 @@ class Run:
             if self.trace:
                 assert trace is not None
                 summary["trace"] = _rows(code, trace)
-            print(json.dumps(summary))
+            say(json.dumps(summary))
         else:
             if self.trace:
                 assert trace is not None
                 _print_trace(_rows(code, trace))
             _print_summary(setting, limits, summary)
             if gif:
-                print(f"wrote {gif}")
+                say(f"wrote {gif}")
         return 0
 
     def _check(self) -> "tuple[Setting, Cap, Code, Path | None]":
@@ -235,11 +236,11 @@ def _print_summary(setting: "Setting", limits: "Cap", summary: dict[str, Any]) -
     chosen = "".join(f" {name}={show(value)}" for name, value in summary["options"].items())
     size = f"{setting.height}x{setting.width}"
     scale = f" x{setting.scale}" if setting.scale > 1 else ""
-    print(f"{setting.task.name}{scale} ({setting.variant}{chosen}, {size}, {limits})")
+    say(f"{setting.task.name}{scale} ({setting.variant}{chosen}, {size}, {limits})")
     kind = "exact return" if summary["exact"] else "mean return"
     share = tell_share(summary["mean"], summary["ceiling"], digits=0)
-    print(f"{kind} {summary['mean']:z.6f}{in_brackets(share)}")
-    print(
+    say(f"{kind} {summary['mean']:z.6f}{in_brackets(share)}")
+    say(
         f"{len(returns)} start{'s' if len(returns) > 1 else ''}: "
         f"returns {min(returns):z.6f} to {max(returns):z.6f}, "
         f"{sum(actions) / len(actions):.1f} actions on average, "
@@ -275,7 +276,7 @@ def _print_trace(rows: list[dict[str, Any]]) -> None:
     for number, row in enumerate(rows):
         end = " done" if row["done"] else ""
         place = f"({row['row']},{row['col']}){row['facing']}"
-        print(
+        say(
             f"{number:4d} token {row['token']:<4d} {row['action']:<10} {place:<9} "
             f"reward {row['reward']:+.6f}{end}"
         )

@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Literal
 
+from pomp.cli.output import say
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
@@ -32,7 +34,7 @@ class Sample:
         ids = sample_programs(self.count, self.seed, config, vocabulary)
         programs = [" ".join(vocabulary.decode(row)) for row in ids.tolist()]
         if self.json:
-            print(json.dumps({"programs": programs}))
+            say(json.dumps({"programs": programs}))
         else:
-            print("\n".join(programs))
+            say("\n".join(programs))
         return 0

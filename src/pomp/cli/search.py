@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from pomp.cli.inputs import Allowed, Device, parse_options, parse_seeds, read_tasks, read_value
+from pomp.cli.output import say
 from pomp.cli.stopping import check_minutes, how_to_resume, modules_in, showing
 
 if TYPE_CHECKING:
@@ -73,21 +74,21 @@ class Search:
         if found.is_finished:
             return self._report(found)
         if self.json:
-            print(json.dumps({"finished": False, "runs": found.done, "of": found.total}))
+            say(json.dumps({"finished": False, "runs": found.done, "of": found.total}))
         else:
             done = f"stopped after {found.done} of {found.total} runs"
             modules = [*self.allow, *modules_in(*self.tasks, self.method)]
-            print(f"{done}; {how_to_resume('pomp search', self.out, modules)}")
+            say(f"{done}; {how_to_resume('pomp search', self.out, modules)}")
         return stop.status
 
     def _report(self, found: "SearchResult") -> int:
         if self.json:
-            print(json.dumps({"finished": True, "searches": found.searches}))
+            say(json.dumps({"finished": True, "searches": found.searches}))
             return 0
-        print(f"{self.out}: {'was finished before' if found.was_finished else 'finished'}")
+        say(f"{self.out}: {'was finished before' if found.was_finished else 'finished'}")
         for result in found.searches:
             spent = sum(mode["candidates"] for mode in result["modes"])
-            print(f"{result['task']}, seed {result['seed']}: {spent:,} candidates")
+            say(f"{result['task']}, seed {result['seed']}: {spent:,} candidates")
             for number, mode in enumerate(result["modes"], 1):
-                print(f"  {number}  score {mode['score']:.4f}  {mode['program']}")
+                say(f"  {number}  score {mode['score']:.4f}  {mode['program']}")
         return 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import Allowed, check_episodes, check_output, check_seed
+from pomp.cli.output import say
 from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError, OutputError
 
@@ -59,7 +60,7 @@ class Simplify:
         if path:
             write_machine(found.machine, path)
             told["out"] = str(path)
-        print(json.dumps(told) if self.json else _text(told))
+        say(json.dumps(told) if self.json else _text(told))
         return 0
 
     def _simplify(self, machine: "ProgramMachine") -> "Simplified":

@@ -7,6 +7,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import read_program
+from pomp.cli.output import say
 from pomp.cli.plot import check_picture, new_figure, save_figure
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
@@ -78,13 +79,13 @@ class EmbeddingInterpolation:
         ends = [read_program(text).strip() for text in self.between]
         points = walk(Embedding.load(self.name), ends, self.steps, self.seed)
         if self.json:
-            print(json.dumps([asdict(point) for point in points]))
+            say(json.dumps([asdict(point) for point in points]))
             return 0
-        print("  way  like 1st  like 2nd  program")
+        say("  way  like 1st  like 2nd  program")
         for point in points:
             mark = "" if point.is_valid else "  (does not parse)"
             likes = f"{point.like_first:>8.0%}  {point.like_second:>8.0%}"
-            print(f"{point.share:>5.0%}  {likes}  {point.program}{mark}")
+            say(f"{point.share:>5.0%}  {likes}  {point.program}{mark}")
         return 0
 
 

@@ -2,7 +2,6 @@
 
 import shlex
 import signal
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from pomp.cli.output import say
 from pomp.cli.progress import ProgressLine
 from pomp.core.errors import ConfigError
 from pomp.core.extras import TENSORBOARD, require
@@ -44,7 +44,7 @@ class Stop:
         if self.status:
             raise KeyboardInterrupt
         self.status = 128 + number
-        print("\npomp: stopping after this step; once more interrupts", file=sys.stderr)
+        say("\npomp: stopping after this step; once more interrupts", to_errors=True)
 
     def __call__(self) -> bool:
         """Whether to stop now."""
@@ -121,12 +121,10 @@ class Shown:
 def _announce(found: "LearnedMachine") -> None:
     """Say what a machine that was just written earns, and where its files are."""
     name, files = f"{found.setting.task.name}, seed {found.seed}", found.files
-    print(
+    say(
         f"pomp: {name}: machine found by the search, return {found.mean:.3f}; its files:",
         *(f"  {file}" for file in files),
-        sep="\n",
-        file=sys.stderr,
-        flush=True,
+        to_errors=True,
     )
 
 

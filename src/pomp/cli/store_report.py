@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pomp.cli.output import say
 from pomp.core.errors import OutputError
 from pomp.core.extras import PLOTS, install_line, is_installed, require
 from pomp.core.storage import write_text
@@ -42,11 +43,11 @@ def report_store(path: str, parts: Sequence[str], out: str | None, *, as_json: b
         document = write_document(numbers, draw_report(numbers) if is_drawn else {}, missing)
         _write(folder, document)
     if as_json:
-        print(json.dumps(numbers.to_json()))
+        say(json.dumps(numbers.to_json()))
     elif folder:
-        print(folder / MARKDOWN, folder / PAGE, sep="\n")
+        say(folder / MARKDOWN, folder / PAGE)
     else:
-        print(to_markdown(write_document(numbers, {})), end="")
+        say(to_markdown(write_document(numbers, {})), end="")
 
 
 def _make_folder(name: str) -> Path:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from pomp.cli.output import say
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tasks:
@@ -18,21 +20,21 @@ class Tasks:
         from pomp.tasks.catalog import TASKS
 
         if self.json:
-            print(json.dumps({"tasks": [_describe(task) for task in TASKS]}, indent=2))
+            say(json.dumps({"tasks": [_describe(task) for task in TASKS]}, indent=2))
             return 0
         for task in TASKS:
             size = f"{task.size[0]}x{task.size[1]}"
             ceiling = task.configure().ceiling
-            print(f"{task.name:<13} {task.suite:<9} {size:<6} ceiling {ceiling:.3f}")
-            print(f"  {task.summary}")
+            say(f"{task.name:<13} {task.suite:<9} {size:<6} ceiling {ceiling:.3f}")
+            say(f"  {task.summary}")
             for variant, options in task.variants.items():
                 listed = " ".join(f"{name}={value}" for name, value in options.items())
-                print(f"  --variant {variant:<6} {listed}".rstrip())
+                say(f"  --variant {variant:<6} {listed}".rstrip())
             for name, option in task.options.items():
                 choices = f" ({'|'.join(option.choices)})" if option.choices else ""
-                print(f"  --option {name}: {option.help}{choices}")
+                say(f"  --option {name}: {option.help}{choices}")
             if len(task.scales) > 1:
-                print(f"  --scale {'|'.join(map(str, task.scales))}")
+                say(f"  --scale {'|'.join(map(str, task.scales))}")
         return 0
 
 

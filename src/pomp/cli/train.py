@@ -16,6 +16,7 @@ from pomp.cli.inputs import (
     read_tasks,
     read_value,
 )
+from pomp.cli.output import say
 from pomp.cli.stopping import check_minutes, how_to_resume, modules_in, showing
 from pomp.core.errors import ConfigError
 
@@ -99,25 +100,25 @@ class Train:
         if found.is_finished:
             return self._report(found)
         if self.json:
-            print(json.dumps({"finished": False}))
+            say(json.dumps({"finished": False}))
         else:
             modules = [*self.allow, *modules_in(*self.tasks, self.method, *self.sensor)]
-            print(f"stopped; {how_to_resume('pomp train', self.out, modules)}")
+            say(f"stopped; {how_to_resume('pomp train', self.out, modules)}")
         return stop.status
 
     def _report(self, found: "LearningResult") -> int:
         if self.json:
-            print(json.dumps({"finished": True, **found.summary}))
+            say(json.dumps({"finished": True, **found.summary}))
             return 0
-        print(f"{self.out}: {'was finished before' if found.was_finished else 'finished'}")
+        say(f"{self.out}: {'was finished before' if found.was_finished else 'finished'}")
         for task in found.summary["tasks"]:
             own = [one for one in found.learned if one.setting.task.name == task]
             best = max(own, key=lambda one: (one.row["validation"] or 0.0, -one.seed))
-            print(f"\n{task}, seed {best.seed}: {best.folder.path}")
-            print(best.text.rstrip())
+            say(f"\n{task}, seed {best.seed}: {best.folder.path}")
+            say(best.text.rstrip())
             for one in best.row.get("dropped", ()):
-                print(f"left out: {one['program']} ({one['why']})")
-        print()
+                say(f"left out: {one['program']} ({one['why']})")
+        say("")
         print_table(found.summary["tasks"])
         return 0
 

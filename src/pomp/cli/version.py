@@ -3,6 +3,8 @@
 import json
 from dataclasses import dataclass
 
+from pomp.cli.output import say
+
 
 @dataclass(frozen=True, kw_only=True)
 class Version:
@@ -17,7 +19,7 @@ class Version:
 
         found = describe_installation()
         if self.json:
-            print(json.dumps(found))
+            say(json.dumps(found))
         else:
-            print("\n".join(f"{name:<11} {value}" for name, value in found.items()))
+            say("\n".join(f"{name:<11} {value}" for name, value in found.items()))
         return 0

@@ -1,8 +1,8 @@
 """A folder of golden files: find them, read them, replay each."""
 
-import json
 import zipfile
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,9 @@ from pomp.conformance.recording import Arrays, Recording
 from pomp.conformance.report import FileReport
 from pomp.conformance.starts import check_initial_states, check_starts
 from pomp.conformance.transitions import check_transitions
-from pomp.core.errors import GoldenError
+from pomp.core.errors import DataFileError, GoldenError
+from pomp.core.schemas import FREE, Named
+from pomp.core.storage import read_bytes, read_json
 
 _BADLY_WRITTEN = (KeyError, ValueError, IndexError, TypeError, AttributeError, EOFError, OSError)
 
@@ -81,7 +83,8 @@ def _check_file(path: Path, programs: dict[str, Any] | None) -> FileReport:
 
 def _load_npz(path: Path) -> Arrays:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        content = BytesIO(read_bytes(path, "golden file"))
+        with np.load(content, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (*_BADLY_WRITTEN, zipfile.BadZipFile) as error:
         raise GoldenError(f"'{path}' is no readable npz file ({error})") from error
@@ -89,9 +92,6 @@ def _load_npz(path: Path) -> Arrays:
 
 def _load_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return dict(read_json(path, "golden file", Named(FREE)))
+    except DataFileError as error:
         raise GoldenError(f"'{path}' is no readable JSON file ({error})") from error
-    if not isinstance(content, dict):
-        raise GoldenError(f"'{path}' must hold a JSON object, got {type(content).__name__}")
-    return content

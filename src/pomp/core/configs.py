@@ -120,6 +120,10 @@ def from_json(kind: type[Config], values: Any) -> Config:
         got = ", ".join(sorted((set(values) | added) ^ known)) if is_named else "nothing"
         raise ConfigError(f"{kind.__name__} needs its fields and no others; differing: {got}")
     kinds = get_type_hints(kind)
+    for name, value in values.items():
+        if not _is_of(kinds[name], value):
+            wanted = getattr(kinds[name], "__name__", kinds[name])
+            raise ConfigError(f"{name} of {kind.__name__} must be {wanted}, got {value!r:.40}")
     parts = {
         name: from_json(kinds[name], value) if dataclasses.is_dataclass(kinds[name]) else value
         for name, value in values.items()
@@ -141,6 +145,14 @@ def check_changes(changes: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if changes is not None and not isinstance(changes, Mapping):
         raise ConfigError(f"settings are a mapping of names to values, got {changes!r:.80}")
     return changes or {}
+
+
+def _is_of(kind: Any, value: Any) -> bool:
+    """Whether a value in JSON is of a field's plain type; other types are not checked here."""
+    plain = {bool: bool, int: int, float: int | float, str: str}
+    if kind not in plain:
+        return True
+    return isinstance(value, plain[kind]) and (kind is bool or not isinstance(value, bool))
 
 
 def changed(config: Any, changes: Mapping[str, Any]) -> Any:

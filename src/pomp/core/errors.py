@@ -3,12 +3,18 @@
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
+from pomp.core.texts import visible
+
 _SHOWN_TOKENS = 12  # how much of a long program an error quotes on either side
 _SHOWN_CHARACTERS = 60  # and of a long line of a machine's file
 
 
 class PompError(Exception):
     """The base of all errors a user can cause and mend."""
+
+    def __str__(self) -> str:
+        """Return what is wrong; what it quotes of files cannot steer a terminal."""
+        return visible(super().__str__())
 
 
 class ConfigError(PompError, ValueError):
@@ -24,7 +30,7 @@ class UnknownNameError(PompError, LookupError):
         close = get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
         hint = f" Did you mean '{folded[close[0]]}'?" if close else ""
         listed = ", ".join(names) if names else "none"
-        super().__init__(f"unknown {kind} '{_shorten(name)}'.{hint} Known: {listed}")
+        super().__init__(f"unknown {kind} '{abridge(name)}'.{hint} Known: {listed}")
 
 
 class UntrustedModuleError(ConfigError):
@@ -38,11 +44,11 @@ class UntrustedModuleError(ConfigError):
 
     def __init__(self, kind: str, source: str, module: str, *, in_run: bool = False) -> None:
         self.kind, self.source, self.module = kind, source, module
-        allowed = f"allow=['{_shorten(module)}']"
+        allowed = f"allow=['{abridge(module)}']"
         in_python = f"out=pomp.runs.RunFolder(path, {allowed})" if in_run else allowed
         super().__init__(
-            f"the {kind} '{_shorten(source)}' is code in the module {_shorten(module)}, which a "
-            f"file may not run; if you trust it: --allow {_shorten(module)} (in Python {in_python})"
+            f"the {kind} '{abridge(source)}' is code in the module {abridge(module)}, which a "
+            f"file may not run; if you trust it: --allow {abridge(module)} (in Python {in_python})"
         )
 
     def in_run(self) -> "UntrustedModuleError":
@@ -70,7 +76,7 @@ class ProgramSyntaxError(PompError, ValueError):
         self.position = position
         self.found = tokens[position] if position < len(tokens) else None
         self.expected = tuple(expected)
-        came = "the end of the program" if self.found is None else f"'{_shorten(self.found)}'"
+        came = "the end of the program" if self.found is None else f"'{abridge(self.found)}'"
         self.reason = reason or f"expected {_any_of(self.expected)}, got {came}"
         super().__init__(f"{self.reason} (token {position})\n{_pointer(tokens, position)}")
 
@@ -140,7 +146,7 @@ class FolderInUseError(OutputError):
         )
 
 
-def _shorten(text: str, limit: int = 40) -> str:
+def abridge(text: str, limit: int = 40) -> str:
     """Return a text, cut to `limit` characters if it is longer."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
@@ -154,8 +160,8 @@ def _any_of(names: Sequence[str]) -> str:
 def _pointer(tokens: Sequence[str], position: int) -> str:
     """Return the tokens around `position`, and a caret below it."""
     first = max(0, position - _SHOWN_TOKENS)
-    before = " ".join(_shorten(token) for token in tokens[first:position])
-    after = " ".join(_shorten(token) for token in tokens[position : position + _SHOWN_TOKENS])
+    before = " ".join(abridge(token) for token in tokens[first:position])
+    after = " ".join(abridge(token) for token in tokens[position : position + _SHOWN_TOKENS])
     lead = "... " if first else ""
     offset = len(lead) + len(before) + (1 if before else 0)
     tail = " ..." if position + _SHOWN_TOKENS < len(tokens) else ""

@@ -43,7 +43,8 @@ def load_object(
         example = f"my_file:MY_{kind.upper().replace(' ', '_')}"
         raise ConfigError(f"a {kind} of your own is module:NAME, as in {example}, got '{source}'")
     module, name = match.groups()
-    if allow is not None and module not in allow:
+    allowed = (allow,) if isinstance(allow, str) else allow  # a text holds parts of its name, too
+    if allowed is not None and module not in allowed:
         raise UntrustedModuleError(kind, source, module)
     try:
         home = _import_from_here(module)

@@ -7,10 +7,9 @@ from pomp.embedding.config import (
 from pomp.embedding.dataset import (
     Dataset as Dataset,
     draw_fresh as draw_fresh,
-    load_dataset as load_dataset,
     make_dataset as make_dataset,
-    save_dataset as save_dataset,
 )
+from pomp.embedding.dataset_file import load_dataset as load_dataset, save_dataset as save_dataset
 from pomp.embedding.demonstrations import (
     demonstrate as demonstrate,
     random_worlds as random_worlds,

@@ -1,14 +1,11 @@
-"""Random programs and demonstrations of them: made, kept in one file, and measured.
+"""Random programs and demonstrations of them: made, and measured.
 
-The file is safetensors with one header entry, `pomp`: JSON that says how it was made. Nothing in it
-depends on the machine, so equal configs give equal bytes. Axes: N programs, L tokens, D
-demonstrations of each program.
+Axes: N programs, L tokens, D demonstrations of each program.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +13,6 @@ from numpy.typing import NDArray
 
 from pomp.core.configs import from_json, to_json
 from pomp.core.errors import DataFileError
-from pomp.core.storage import read_arrays, write_arrays
 from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.bytecode import Code, compile_ids
 from pomp.dsl.sampling import SamplerConfig, sample_programs
@@ -24,14 +20,10 @@ from pomp.dsl.tidying import tidy
 from pomp.dsl.vocabulary import HPRL, LEAPS, Action, Vocabulary
 from pomp.embedding.config import DatasetConfig
 from pomp.embedding.demonstrations import Demonstrations, demonstrate, random_worlds
-from pomp.karel.dynamics import COUNT, WALL, ZERO
 
-FORMAT = 1
 SIZE = 8  # rows and columns of the worlds
 SPLITS = ("train", "validation", "test")
 _DRAWN_AT_ONCE = 50_000
-_INNER = SIZE - 2
-_WALL_CELL = WALL | ZERO  # a random world flags walls too
 _BARREN_CHUNKS = 200  # chunks of draws without one new program before giving up
 _FATAL = {"leaps": tuple(Action), "hprl": (Action.MOVE,)}  # where impossible: no demonstration
 _FRESH_DRAWS = 30  # draws for each fresh program: so the dataset's own are drawn only once more
@@ -226,118 +218,6 @@ def _collect(
     columns = zip(*(part[1] for part in parts), strict=True)
     joined = Demonstrations(*(np.concatenate(column) for column in columns))
     return np.concatenate([part[0] for part in parts]), joined, draws
-
-
-def save_dataset(dataset: Dataset, path: Path) -> None:
-    """Write the file, all of it or nothing.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    shown = dataset.demonstrations
-    is_token = dataset.ids != dataset.vocabulary.pad
-    steps = np.arange(shown.actions.shape[2]) < shown.length[..., None]
-    arrays = {
-        "program_length": is_token.sum(axis=1).astype(np.uint8),
-        "tokens": dataset.ids[is_token],
-        "start": _pack(shown),
-        "demonstration_length": shown.length.astype(np.uint8),
-        "actions": shown.actions[steps],
-    }
-    header = {"format": FORMAT, "config": to_json(dataset.config), "draws": dataset.draws}
-    write_arrays(path, arrays, header)
-
-
-def load_dataset(path: Path) -> Dataset:
-    """Read a file that `save_dataset` wrote.
-
-    Raises:
-        DataFileError: it is truncated, damaged, of a newer format, or no dataset at all.
-    """
-    arrays, header = read_arrays(path, "dataset")
-    if header.get("format") != FORMAT:
-        found = header.get("format")
-        raise DataFileError(
-            f"'{path}' has dataset format {found!r}, this version of pomp reads {FORMAT}; "
-            "make it again with 'pomp embedding dataset', or upgrade pomp"
-        )
-    try:
-        config = from_json(DatasetConfig, header["config"])
-        ids = _unravel(arrays["tokens"], arrays["program_length"], config.max_tokens, 255)
-        ids[ids == 255] = find_vocabulary(config.vocabulary).pad
-        shape = (config.programs, config.demonstrations)
-        length = arrays["demonstration_length"].astype(np.int32).reshape(shape)
-        actions = _unravel(arrays["actions"], length.ravel(), config.most_states - 1, 0)
-        cells, pose = _unpack(arrays["start"].reshape(*shape, -1))
-        shown = Demonstrations(
-            cells, pose, actions.reshape(*shape, -1), length, np.full(shape[0], shape[1], np.int32)
-        )
-        dataset = Dataset(config, int(header["draws"]), ids, shown)
-        inside = np.take_along_axis(cells, pose[..., None] >> 2, axis=2) & WALL
-        is_good = len(ids) == config.programs and dataset.code.valid.all() and not inside.any()
-        if not is_good or actions.max(initial=0) > max(Action) or dataset.draws < len(ids):
-            raise ValueError("a program, a start or an action is impossible")
-    except (KeyError, ValueError, TypeError, IndexError) as error:
-        raise DataFileError(
-            f"'{path}' is damaged: its arrays do not go with its header; make it again"
-        ) from error
-    return dataset
-
-
-def _pack(shown: Demonstrations) -> NDArray[np.uint8]:
-    """Pack start states into 11 bytes each: walls, markers and agent of the inner 6x6 cells.
-
-    Returns:
-        `[N, D, 11]` uint8.
-    """
-    grids = shown.cells.reshape(*shown.pose.shape, SIZE, SIZE)[..., 1:-1, 1:-1]
-    flat = grids.reshape(*shown.pose.shape, _INNER * _INNER)
-    cell, facing = shown.pose >> 2, shown.pose & 3
-    place = (cell // SIZE - 1) * _INNER + cell % SIZE - 1
-    return np.concatenate(
-        [
-            np.packbits(flat & WALL > 0, axis=-1),
-            np.packbits(flat & COUNT > 0, axis=-1),
-            (place * 4 + facing).astype(np.uint8)[..., None],
-        ],
-        axis=-1,
-    )
-
-
-def _unpack(starts: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """Unpack `starts` `[N, D, 11]` uint8: cells `[N, D, 64]` uint8 and poses `[N, D]` int32."""
-    count = _INNER * _INNER
-    width = (count + 7) // 8
-    walls = np.unpackbits(starts[..., :width], axis=-1, count=count)
-    markers = np.unpackbits(starts[..., width : 2 * width], axis=-1, count=count)
-    place, facing = (starts[..., -1] >> 2).astype(np.int32), starts[..., -1] & 3
-    if starts.shape[-1] != 2 * width + 1 or place.max(initial=0) >= count:
-        raise ValueError("start states have the wrong size")
-    inner = np.where(walls == 1, _WALL_CELL, np.where(markers == 1, 1, ZERO)).astype(np.uint8)
-    cells = np.full((*starts.shape[:-1], SIZE, SIZE), _WALL_CELL, np.uint8)
-    cells[..., 1:-1, 1:-1] = inner.reshape(*starts.shape[:-1], _INNER, _INNER)
-    pose = ((place // _INNER + 1) * SIZE + place % _INNER + 1) * 4 + facing
-    return cells.reshape(*starts.shape[:-1], SIZE * SIZE), pose.astype(np.int32)
-
-
-def _unravel(
-    flat: NDArray[np.uint8], lengths: NDArray[np.integer], width: int, filling: int
-) -> NDArray[np.uint8]:
-    """Turn rows of different lengths, one behind the other, into a padded array.
-
-    Args:
-        flat: `[sum of lengths]` uint8, the rows.
-        lengths: `[N]` integers, the rows' lengths.
-        width: columns of the result.
-        filling: what stands behind a row's end.
-
-    Returns:
-        `[N, width]` uint8.
-    """
-    rows = np.full((len(lengths), width), filling, np.uint8)
-    is_used = np.arange(width) < lengths[:, None]
-    rows[is_used] = flat
-    return rows
 
 
 REFERENCE: dict[str, float] = {

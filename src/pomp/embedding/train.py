@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pomp.core.configs import to_json
-from pomp.core.errors import ConfigError
+from pomp.core.errors import ConfigError, DataFileError
 from pomp.core.graphs import exact, prepare
+from pomp.core.schemas import COUNT, NUMBER, SCORE, Listed, Number, Record, Schema, Whole, like
 from pomp.embedding.batches import DataOnDevice, ProgramBatch, grammar_states
 from pomp.embedding.checkpoint import arrays_of, put_arrays
 from pomp.embedding.config import MAX_GENERATED, DatasetConfig, TrainingConfig
@@ -32,6 +33,7 @@ from pomp.embedding.steps import TERMS, Steps
 from pomp.embedding.weights import Trained
 
 _SUPERVISED, _REINFORCE = range(2)  # phases of an epoch
+_JUDGED = ("epoch", "train", "validation", "greedy_program_accuracy", "learning_rate")
 _VALIDATED_AT_ONCE = 500
 _STEP_DECAY, _DECAY_EPOCHS = 0.95, 10
 
@@ -243,13 +245,9 @@ class Trainer:
                 "try a smaller learning_rate"
             )
         means = (self.sums / (len(self.train) // config.batch)).tolist()
-        self.judged = {
-            "epoch": at.epoch,
-            "train": dict(zip(TERMS, means, strict=True)),
-            "validation": losses,
-            "greedy_program_accuracy": self._greedy_accuracy(),
-            "learning_rate": self._learning_rate(),
-        }
+        trained = dict(zip(TERMS, means, strict=True))
+        found = (at.epoch, trained, losses, self._greedy_accuracy(), self._learning_rate())
+        self.judged = dict(zip(_JUDGED, found, strict=True))
         if losses["total"] < at.best:
             self.position = replace(at, best=losses["total"], best_epoch=at.epoch)
             self._keep(self.model, self.judged)
@@ -283,12 +281,38 @@ class Trainer:
         return arrays_of(self.model, self.steps.optimizers, {"sums": self.sums}), values
 
     def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Go on where `to_arrays` was called; `arrays` have their own shapes `[...]`."""
+        """Go on where `to_arrays` was called; `arrays` have their own shapes `[...]`.
+
+        Raises:
+            DataFileError: they are damaged, or those of another training.
+        """
+        self._checkpoint_schema().check(values)
+        like(self.sums.cpu().numpy()).check(arrays["sums"], "the array sums")
+        position = Position(**values["position"])
+        if position.phase == _REINFORCE and set(values["judged"]) != set(_JUDGED):
+            raise DataFileError("its epoch was not judged")
         others = put_arrays(arrays, self.model, self.steps.optimizers)
         self.sums = others["sums"].to(self.device)
         self.reward_sum = float(values["reward_sum"])
-        self.judged, self.records = dict(values["judged"]), list(values["records"])
-        self.position = Position(**values["position"])
+        self.judged, self.records = values["judged"], values["records"]
+        self.position = position
+
+    def _checkpoint_schema(self) -> Record:
+        """Return what the values of a checkpoint may be."""
+        epoch, losses = Whole(0, self.config.epochs), Record(dict.fromkeys(TERMS, SCORE))
+        of_epoch = (epoch, losses, losses, NUMBER, NUMBER)
+        metrics: dict[str, Schema] = dict(zip(_JUDGED, of_epoch, strict=True))
+        position: dict[str, Schema] = {"epoch": epoch, "step": COUNT, "updates": COUNT}
+        position |= {"phase": Whole(_SUPERVISED, _REINFORCE), "best": SCORE}
+        position |= {"best_epoch": Whole(-1, self.config.epochs), "seconds": Number(0.0, 1e12)}
+        return Record(
+            {
+                "position": Record(position),
+                "reward_sum": NUMBER,
+                "judged": Record({}, metrics),
+                "records": Listed(Record(metrics, is_open=True)),
+            }
+        )
 
     # The end.
 

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pomp.core.configs import from_json, to_json
 from pomp.core.errors import ConfigError, DataFileError, UnknownNameError
 from pomp.core.extras import LEARN, require
+from pomp.core.schemas import FREE, Array, Named, Record, Whole, check_arrays
 from pomp.core.storage import read_arrays, write_arrays
 from pomp.embedding.config import DatasetConfig, ModelConfig
 
@@ -19,6 +18,8 @@ FORMAT = 1
 SUFFIX = ".safetensors"
 _FOLDER = Path(__file__).with_name("shipped")
 _DEFAULTS = ("best", "paper")
+_VERSIONED = Record({"format": FREE}, is_open=True)
+_HEADER = Record({"format": Whole(FORMAT, FORMAT), "model": FREE, "card": Named(FREE)})
 
 
 @dataclass(frozen=True)
@@ -90,29 +91,25 @@ def load_weights(path: Path) -> Trained:
 
     from pomp.embedding.model import EmbeddingModel
 
-    arrays, header = read_arrays(path, "embedding")
-    if header.get("format") != FORMAT:
-        got = header.get("format")
+    arrays, header = read_arrays(path, "embedding", _VERSIONED)
+    if header["format"] != FORMAT:
+        got = header["format"]
         raise DataFileError(f"'{path}' has embedding format {got!r}, this pomp reads {FORMAT}")
-    if not isinstance(header.get("card"), dict):
-        raise DataFileError(f"'{path}' has no card, so it is no embedding of pomp's")
     try:
+        _HEADER.check(header)
         config = from_json(ModelConfig, header["model"])
-    except (KeyError, ConfigError) as error:
+    except (DataFileError, ConfigError) as error:
         raise DataFileError(f"'{path}' does not describe its model ({error})") from error
     with torch.device("meta"):  # a file from a stranger must not claim the memory
         model = EmbeddingModel(config)
-    expected = {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
-    found = {name: array.shape for name, array in arrays.items()}
-    if found != expected:
-        wrong = sorted(name for name in expected | found if found.get(name) != expected.get(name))
-        name = wrong[0]
+    try:
+        shapes = {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
+        check_arrays(arrays, {name: Array("float32", shape) for name, shape in shapes.items()})
+    except DataFileError as error:
         raise DataFileError(
             f"'{path}' does not fit its model ({config.vocabulary}, latent {config.latent}, width "
-            f"{config.width}): {name} is {found.get(name)}, expected {expected.get(name)}"
-        )
-    if not all(array.dtype == np.float32 and np.isfinite(array).all() for array in arrays.values()):
-        raise DataFileError(f"'{path}' holds weights that are not finite float32 numbers")
+            f"{config.width}): {error}"
+        ) from error
     model = EmbeddingModel(config)
     model.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     return Trained(model.eval(), header["card"])

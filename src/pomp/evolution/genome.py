@@ -16,11 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.arrays import check_array
 from pomp.core.compiling import kernel, scalar
-from pomp.core.errors import DataFileError
 from pomp.core.streams import below
-from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.mutation import Limits
 from pomp.dsl.parser import parse_tokens
 from pomp.dsl.syntax import Program, tokens_of
@@ -65,50 +62,6 @@ class Machines:
     def named(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by name; their first axis is `[C]`."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
-
-    @classmethod
-    def from_named(
-        cls, arrays: dict[str, NDArray[Any]], prefix: str = "", known: SensorSet = SHIPPED
-    ) -> "Machines":
-        """Make machines from arrays by name, which may come from a file.
-
-        Args:
-            arrays: those of `named`, `[C, ...]`, and perhaps others.
-            prefix: what stands before the names.
-            known: the sensors that their rules may ask for.
-
-        Raises:
-            DataFileError: they are no machines that could be played.
-        """
-        found = cls(*(np.array(arrays[prefix + entry.name], order="C") for entry in fields(cls)))
-        found.check(known)
-        return found
-
-    def check(self, known: SensorSet) -> None:
-        """Refuse arrays that compiled code could not play or mutate.
-
-        Raises:
-            DataFileError: says which of them, and what it must be.
-        """
-        check_array("defaults", self.defaults, np.int8, (None, None), DataFileError)
-        count, modes = self.defaults.shape
-        rules, most = (count, modes, RULES), 2 * len(known.rows) - 1
-        check_array("programs", self.programs, np.uint8, (count, modes, None), DataFileError)
-        check_array("literals", self.literals, np.int8, (*rules, 2), DataFileError)
-        check_array("targets", self.targets, np.int8, rules, DataFileError)
-        check_array("start", self.start, np.int8, (count,), DataFileError)
-        ranges = {"literals": (-1, most), "targets": (-1, modes), "defaults": (0, modes)}
-        ranges["start"] = (0, modes - 1)
-        for name, (low, high) in ranges.items():
-            array = getattr(self, name)
-            if array.size and not low <= array.min() <= array.max() <= high:
-                got = f"{array.min()} to {array.max()}"
-                raise DataFileError(f"{name} of machines are {low} to {high}, got {got}")
-        is_rule = self.targets >= 0
-        if (is_rule & (self.literals[..., 0] < 0)).any():
-            raise DataFileError("a rule of a machine has no condition")
-        if not compile_ids(self.programs.reshape(count * modes, -1)).valid.all():
-            raise DataFileError("a mode of a machine is no program")
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.configs import MOST_SEED, check_count
+from pomp.core.errors import DataFileError
 from pomp.core.streams import Purpose, branch, draw_units
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
+from pomp.evolution.checkpoint import machines_of, values_schema
 from pomp.evolution.config import BUDGETS, WITHIN, EvolveConfig
 from pomp.evolution.genome import (
     Machines,
@@ -342,7 +343,7 @@ class Evolution:
             for name, array in several.named().items()
         }
         values = {name: getattr(self, name) for name in _COUNTS}
-        values["populations"] = [(one.number, one.scores) for one in everyone]
+        values["populations"] = [[one.number, one.scores] for one in everyone]
         return arrays, {**values, "pending": [one.values() for one in self.pending]}
 
     def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
@@ -351,26 +352,48 @@ class Evolution:
         Args:
             arrays: its arrays by name, `[1, ...]` or `[C, ...]`.
             values: its values.
+
+        Raises:
+            DataFileError: they are damaged, or those of another search.
         """
-        known = sensors_of(self.config)
-        for name in _COUNTS:
-            setattr(self, name, check_count(name, values[name], least=0, most=MOST_SEED))
-        check_count("starts", self.starts, most=_MORE_STARTS * self.first_starts)
-        self.hall, *self.populations = (
-            Population(
-                int(first),
-                [
-                    Machines.from_named(arrays, f"{number}.{place}.", known)
-                    for place in range(len(scores))
-                ],
-                [float(score) for score in scores],
-            )
-            for number, (first, scores) in enumerate(values["populations"])
-        )
-        self.pending = [
-            Round(Machines.from_named(arrays, f"{_PENDING}{place}.", known), **one)
+        most = 2 * _MORE_STARTS * self.first_starts
+        values_schema(_COUNTS, _KEPT, self.first_starts, most).check(values)
+
+        def read(prefix: str, count: int) -> Machines:
+            return machines_of(arrays, prefix, self.config, count)
+
+        def read_population(number: int, first: int, scores: list[float]) -> Population:
+            machines = [read(f"{number}.{place}.", 1) for place in range(len(scores))]
+            return Population(first, machines, list(scores))
+
+        everyone = enumerate(values["populations"])
+        hall, *populations = (read_population(number, *told) for number, told in everyone)
+        pending = [
+            Round(read(f"{_PENDING}{place}.", self.config.chains), **one)
             for place, one in enumerate(values["pending"])
         ]
-        for one in self.pending:
-            check_count("starts of a round", one.starts, most=_MORE_STARTS * self.first_starts)
-            check_count("number of a round", one.number, least=0, most=MOST_SEED)
+        self._check_progress(hall, populations, pending, values)
+        self.hall, self.populations, self.pending = hall, populations, pending
+        for name in _COUNTS:
+            setattr(self, name, values[name])
+
+    def _check_progress(
+        self, hall: Population, populations: list[Population], pending: list[Round],
+        values: dict[str, Any],
+    ) -> None:  # fmt: skip
+        """Refuse a checkpoint from which a search could not go on.
+
+        Raises:
+            DataFileError: says why.
+        """
+        done = values["round"] - values["epoch"]
+        if not hall.machines or done < 0 or values["improved"] > values["round"]:
+            raise DataFileError("it has no round that was finished")
+        has_begun = done >= len(_TRIALS[self.config.sensors])
+        if not all(one.machines for one in populations) or (has_begun and len(populations) < _KEPT):
+            raise DataFileError("populations are missing")
+        numbers = {one.number for one in pending}
+        if len(numbers) < len(pending) or any(number < values["epoch"] for number in numbers):
+            raise DataFileError("a round comes twice, or is one of an earlier epoch")
+        if any(one.is_mirrored and one.machines.modes % 2 for one in pending):
+            raise DataFileError("a machine with mirror images has an odd number of modes")

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from pomp.core.configs import MOST_SEED, changed, to_json
 from pomp.core.errors import ConfigError, UnknownNameError
+from pomp.core.schemas import COUNT, Named, Number, OneOf, Record, Scalar, Text, Whole
 from pomp.evolution.config import EvolveConfig
 from pomp.experiments.rows import ENGINE_REVISION, TableRow, find_row
 from pomp.hprl.config import HprlConfig, configure_hprl
@@ -25,6 +26,16 @@ Stage = Literal["search", "learn", "policy"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 Training = TypeVar("Training", LearningConfig, HprlConfig)
+
+CELL = Record(
+    {
+        **dict.fromkeys(("method", "task", "preset"), Text(most=100)),
+        "stage": OneOf(STAGES),
+        **{"seed": COUNT, "scale": Whole(1, 1_000_000), "budget": Number(0.0, 1.0)},
+        "changes": Named(Scalar(), most=1000),
+    }
+)
+"""What a file says of a cell."""
 
 LEAST_BUDGET = 1e-4
 _SEARCH = "search."  # what the names of settings of a search begin with
@@ -222,6 +233,7 @@ class Cell:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Cell":
         """Read what `to_json` returned; a task must be one of the package's."""
+        CELL.check(dict(values), "cell")
         find_task(values["task"], ())  # a file may not name code to run
         changes = tuple(sorted(dict(values["changes"]).items()))
         return cls(**{**values, "changes": changes})

@@ -7,14 +7,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pomp.analysis.remembering import quantise
 from pomp.analysis.selection import choose_modes
 from pomp.core.configs import to_json
-from pomp.core.errors import PompError
+from pomp.core.errors import DataFileError, PompError
 from pomp.core.extras import LEARN, require
-from pomp.experiments.cells import EVOLVE_ROUNDS, Cell
+from pomp.core.schemas import Listed, Number, OneOf, Record
+from pomp.core.storage import read_bytes, read_json
+from pomp.experiments.cells import CELL, EVOLVE_ROUNDS, Cell
 from pomp.experiments.outcomes import make_result
 from pomp.experiments.store import CellResult, Files
 from pomp.learning.baselines import BASELINES
@@ -27,7 +29,7 @@ from pomp.machine.zoo import load_machine
 from pomp.modes.jobs import Job
 from pomp.runs.evolutions import EvolveRun
 from pomp.runs.evolve_plan import EvolvePlan
-from pomp.runs.folder import RunFolder, name_of
+from pomp.runs.folder import DEVICE, RunFolder, name_of
 from pomp.runs.kept import TRAJECTORY_FILE, read_metrics
 from pomp.runs.quantised import tell_quantised
 from pomp.runs.searches import SearchRun, read_modes, read_records
@@ -101,9 +103,33 @@ class WorkPiece:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "WorkPiece":
-        """Read what `to_json` returned."""
+        """Read what `to_json` returned, and perhaps the seconds that were spent.
+
+        Raises:
+            DataFileError: it is something else.
+        """
+        _PIECE.check(dict(values))
         cells = tuple(Cell.from_json(one) for one in values["cells"])
+        if any(kind_of(cell) != values["kind"] for cell in cells):
+            raise DataFileError(
+                f"a cell is computed by another kind of piece than {values['kind']}"
+            )
         return cls(values["kind"], cells, values["device"])
+
+
+_PIECE = Record(
+    {"kind": OneOf(get_args(PieceKind)), "device": DEVICE, "cells": Listed(CELL, 1)},
+    {"seconds": Number(0.0, 1e12)},
+)
+
+
+def read_told(path: Path) -> dict[str, Any]:
+    """Return what the file of a piece that was begun says.
+
+    Raises:
+        DataFileError: it is damaged.
+    """
+    return dict(read_json(path, "piece of an experiment", _PIECE))
 
 
 def kind_of(cell: Cell) -> PieceKind:
@@ -188,7 +214,7 @@ class _RunningPiece:
         assert folder.path is not None
         self.path, self._parts = folder.path, list[RunFolder]()
         folder.make()
-        told = json.loads((self.path / PIECE_FILE).read_text()) if folder.has(PIECE_FILE) else {}
+        told = read_told(self.path / PIECE_FILE) if folder.has(PIECE_FILE) else {}
         self._before, self._since = float(told.get("seconds", 0.0)), time.monotonic()
         self.done = set[Cell]()
         self._write()
@@ -272,7 +298,7 @@ class _RunningPiece:
         }
         cost, curve = self._cost(**counted), read_best(place)
         paths = place / TRAJECTORY_FILE
-        files = {TRAJECTORY_FILE: paths.read_bytes()} if paths.is_file() else {}
+        files = {TRAJECTORY_FILE: read_bytes(paths, "trajectory")} if paths.is_file() else {}
         if cell.stage == "search":
             result = make_result(
                 cell,

@@ -1,12 +1,11 @@
 """What is left of a list of cells, cut into pieces: begun ones first, then those that can begin."""
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from pomp.core.errors import ConfigError
 from pomp.experiments.cells import STAGES, Cell, Stage
-from pomp.experiments.pieces import ON_CPU, PIECE_FILE, Inputs, Needed, WorkPiece, cut
+from pomp.experiments.pieces import ON_CPU, PIECE_FILE, Inputs, Needed, WorkPiece, cut, read_told
 from pomp.experiments.store import ResultStore
 
 _RUNS = "runs"
@@ -103,8 +102,8 @@ class CellQueue:
         """Yield the unfinished pieces of this device whose folders are there."""
         for path in sorted((self.store.path / _RUNS).glob(f"*/{PIECE_FILE}")):
             try:
-                piece = WorkPiece.from_json(json.loads(path.read_text()))
-            except (OSError, ValueError, LookupError, TypeError, AttributeError):
+                piece = WorkPiece.from_json(read_told(path))
+            except (ValueError, LookupError):
                 continue  # damaged: its cells are begun anew
             is_ready = all(self._is_there(cell) for cell in piece.needs)
             is_left = not all(self._is_there(cell) for cell in piece.cells)

@@ -5,22 +5,39 @@ A folder has `store.json`, which says which version it is of, `cells/` with a fi
 """
 
 import gzip
-import hashlib
 import json
 import logging
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from pomp.core.errors import ConfigError, DataFileError, OutputError
-from pomp.core.storage import write_atomically, write_text
-from pomp.experiments.cells import Cell
+from pomp.core.schemas import FREE, NUMBER, TEXT, Listed, Named, Record, Whole
+from pomp.core.storage import (
+    MOST_JSON_BYTES,
+    parse_json,
+    read_bytes,
+    read_json,
+    read_text,
+    with_checksum,
+    write_atomically,
+    write_text,
+)
+from pomp.experiments.cells import CELL, Cell
 
 STORE_FILE, FORMAT = "store.json", 1
 PACKED = ".jsonl.gz"
+_MOST_UNPACKED = 1 << 31
 _CELLS, _MACHINES, _ASIDE = "cells", "machines", "set-aside"
-_CHECKSUM = "checksum"
+_CELL = Record(
+    {"cell": CELL, "fingerprint": Named(FREE), "programs": Listed(TEXT)},
+    {"mean": NUMBER, "returns": Listed(NUMBER), "cost": Named(FREE), "made": Named(FREE)},
+    is_open=True,
+)
+_STORE = Record({"format": Whole()}, is_open=True)
 
 Files = Mapping[str, bytes]
 """The files of a machine that belongs to a cell, by name."""
@@ -55,7 +72,7 @@ class CellResult:
 
     def to_text(self) -> str:
         """Return its file's text: a line of JSON with a checksum."""
-        return json.dumps({**self.values, _CHECKSUM: _checksum(self.values)}, sort_keys=True) + "\n"
+        return json.dumps(with_checksum(self.values), sort_keys=True) + "\n"
 
     @classmethod
     def from_text(cls, text: str) -> "CellResult":
@@ -64,9 +81,7 @@ class CellResult:
         Raises:
             ValueError: it is damaged, or something else; so are a `KeyError` and a `TypeError`.
         """
-        values = json.loads(text)
-        if values.pop(_CHECKSUM) != _checksum(values):
-            raise ValueError("its checksum is that of something else")
+        values = parse_json(text, _CELL, is_sealed=True)
         return cls(Cell.from_json(values["cell"]), values)
 
 
@@ -93,8 +108,8 @@ class ResultStore:
         if not names:
             return
         try:
-            found = json.loads((self.path / STORE_FILE).read_text())["format"]
-        except (OSError, ValueError, LookupError, TypeError) as error:
+            found = read_json(self.path / STORE_FILE, "folder of results", _STORE)["format"]
+        except DataFileError as error:
             why = f"it has no readable {STORE_FILE}"
             raise DataFileError(f"'{self.path}' is no folder of results: {why}") from error
         if found != FORMAT:
@@ -128,9 +143,9 @@ class ResultStore:
         """Return a cell's result; None: it is not there, or was damaged and is set aside now."""
         path = self.place(cell)
         try:
-            found = CellResult.from_text(path.read_text())
-        except FileNotFoundError:
-            return None
+            if not path.exists():
+                return None
+            found = CellResult.from_text(read_text(path, "result"))
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             self._set_aside(path)
             return None
@@ -158,7 +173,7 @@ class ResultStore:
         """Return the files of a cell's machine; none if it has none."""
         folder = self.machine(cell)
         paths = sorted(folder.iterdir()) if folder.is_dir() else []
-        return {path.name: path.read_bytes() for path in paths if path.is_file()}
+        return {path.name: read_bytes(path, "machine") for path in paths if path.is_file()}
 
     def write(self, result: CellResult, files: Files | None = None) -> None:
         """Keep a result, whole or not at all: the machine first, then the file that says it is.
@@ -181,7 +196,7 @@ class ResultStore:
         """Go through all results, in the order of their names."""
         for path in sorted((self.path / _CELLS).rglob("*.json")):
             try:
-                yield CellResult.from_text(path.read_text())
+                yield CellResult.from_text(read_text(path, "result"))
             except (OSError, ValueError, LookupError, TypeError, AttributeError):
                 self._set_aside(path)
 
@@ -195,13 +210,28 @@ def read_results(path: str | Path) -> list[CellResult]:
     path = Path(path)
     if path.is_dir():
         return list(ResultStore(path))
+    if not path.exists():
+        raise DataFileError(f"there are no results in '{path}'")
     try:
-        with gzip.open(path, "rt") as file:
-            return [CellResult.from_text(line) for line in file]
-    except FileNotFoundError as error:
-        raise DataFileError(f"there are no results in '{path}'") from error
-    except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError) as error:
+        content = read_bytes(path, "pack of results")
+        with gzip.open(BytesIO(content), "rt", encoding="utf-8") as file:
+            return [CellResult.from_text(line) for line in _lines_of(file)]
+    except (OSError, EOFError, zlib.error, ValueError, LookupError) as error:
         raise DataFileError(f"'{path}' holds no results, or is damaged") from error
+
+
+def _lines_of(file: TextIO) -> Iterator[str]:
+    """Yield the lines of a file that unpacks while it is read, up to a bounded length.
+
+    Raises:
+        DataFileError: there is more.
+    """
+    left = _MOST_UNPACKED
+    while line := file.readline(MOST_JSON_BYTES):
+        left -= len(line)
+        if left < 0:
+            raise DataFileError(f"it unpacks to over {_MOST_UNPACKED} characters")
+        yield line
 
 
 def pack(results: Iterable[CellResult]) -> bytes:
@@ -228,8 +258,3 @@ def check_alike(results: Collection[CellResult]) -> None:
                     f"{cell.name} does not belong beside {first.name}: its {name} is {value}, the "
                     f"other's {expected}; compute one of them again, or leave it out"
                 )
-
-
-def _checksum(values: Mapping[str, Any]) -> str:
-    text = json.dumps(values, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -20,6 +20,7 @@ from pomp.core.streams import Purpose, draw_units
 from pomp.engine.lanes import BY_CHOICE
 from pomp.engine.starts import reset
 from pomp.karel.world import WorldBatch
+from pomp.learning.checkpoint import KEPT, check_arrays_of_states, check_values
 from pomp.learning.config import LearningConfig
 from pomp.learning.members import CHOICES, ORDER, STARTS, WEIGHTS, Kept, Member
 from pomp.learning.ppo import STATISTICS, Learner, order_sequences
@@ -348,24 +349,35 @@ class Training:
         arrays |= {**self.rollouts.to_arrays(), "orders": self._orders}
         for number, kept in enumerate(self.kept):
             if kept.parameters is not None:
-                arrays[f"kept{number}"] = kept.parameters
+                arrays[f"{KEPT}{number}"] = kept.parameters
         scores = [[kept.score, kept.update] for kept in self.kept]
         counts = {"update": self.update, "gradient_steps": self.learner.gradient_steps}
         states = {"finished_at": self.finished_at, "diverged": self.diverged}
         return arrays, {**counts, "kept": scores, **states}
 
     def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
-        """Go on from a checkpoint: `arrays` (`[E, S]` and others) and `values` of `to_arrays`."""
-        self.learner.restore(arrays, int(values["gradient_steps"]))
-        self.update, self.diverged = int(values["update"]), list(values["diverged"])
+        """Go on from a checkpoint: `arrays` (`[E, S]` and others) and `values` of `to_arrays`.
+
+        Raises:
+            DataFileError: the checkpoint is damaged, or that of another training.
+            ConfigError: an episode in it is in no state that it could be in.
+        """
+        self._check_checkpoint(arrays, values)
+        self.learner.restore(arrays, values["gradient_steps"])
+        self.update, self.diverged = values["update"], values["diverged"]
         self.rollouts.restore(arrays)
         self._orders = np.array(arrays["orders"])
         for number, (score, update) in enumerate(values["kept"]):
-            self.kept[number] = Kept(score, update, arrays.get(f"kept{number}"))
+            self.kept[number] = Kept(score, update, arrays.get(f"{KEPT}{number}"))
         self.finished_at = [
             when if self._is_over(number, when) else None
             for number, when in enumerate(values["finished_at"])
         ]
+
+    def _check_checkpoint(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
+        """Refuse what could not be the checkpoint of this training; `arrays` are `[...]` each."""
+        check_values(values, len(self.members), self.config.ppo.updates)
+        check_arrays_of_states(arrays, self.to_arrays()[0], [score for score, _ in values["kept"]])
 
     def _is_over(self, number: int, when: int | None) -> bool:
         """Whether a member that finished at an update has nothing more to learn.

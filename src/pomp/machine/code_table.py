@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from pomp.core.configs import from_json, to_json
 from pomp.core.errors import DataFileError
 from pomp.core.extras import LEARN, require
+from pomp.core.schemas import Array
 from pomp.machine.config import NetworkConfig
 from pomp.machine.episodes import Episodes
+from pomp.machine.schemas import NETWORK, check_weights
 from pomp.machine.transitions import Choose
 
 _LAYERS = "grid."  # what the names of the network's layers for the grid begin with
@@ -141,11 +143,11 @@ class CodeTable:
             MissingExtraError: torch is not installed.
         """
         require(LEARN, "a machine that was extracted from a network")
-        height, width = map(int, values["size"])
-        config = from_json(NetworkConfig, values["config"])
+        NETWORK.check(values, "transition")
+        config, (height, width) = from_json(NetworkConfig, values["config"]), values["size"]
         weights = dict(arrays)
         table = [weights.pop(name, np.empty(0)) for name in ("codes", "groups", "probs")]
-        found = cls(config, (height, width), int(values["modes"]), weights, *table)
+        found = cls(config, (height, width), values["modes"], weights, *table)
         found._check()
         return found
 
@@ -158,27 +160,20 @@ class CodeTable:
         from pomp.machine.bottleneck import encoder_shapes
         from pomp.machine.network import PERCEPTIONS, Shape
 
-        rows, arrays = self.modes + 1, (self.codes, self.groups, self.probs)
-        if [array.dtype.name for array in arrays] != ["int8", "int64", "float64"]:
-            raise DataFileError("its table has arrays of other types, or none")
-        count = len(self.groups)
-        is_table = self.probs.ndim == 3 and self.probs.shape == (rows, self.probs.shape[1], rows)
-        if self.codes.ndim != 2 or self.groups.ndim != 1 or not is_table or not count:
-            raise DataFileError("its table has arrays of other shapes")
-        if len(self.codes) != count or not np.isin(self.codes, (-1, 0, 1)).all():
-            raise DataFileError("its table has codes of other numbers than -1, 0 and 1")
-        if self.groups.min() < 0 or self.groups.max() >= self.probs.shape[1]:
-            raise DataFileError("its table has codes of unknown observations")
-        if not (self.probs >= 0).all() or not np.allclose(self.probs.sum(axis=-1), 1.0):
+        rows = self.modes + 1
+        Array("float64", (rows, None, rows), 0.0, 1.0).check(self.probs, "the table of choices")
+        if not self.probs.shape[1] or not np.allclose(self.probs.sum(axis=-1), 1.0):
             raise DataFileError("its table has rows that are no probabilities")
+        Array("int8", (None, None), -1, 1).check(self.codes, "the table of codes")
+        if not self.codes.size:
+            raise DataFileError("its table has no codes")
+        observations = Array("int64", (len(self.codes),), 0, self.probs.shape[1] - 1)
+        observations.check(self.groups, "the table of observations")
         shape = Shape(self.config, *self.size, self.modes)
         features = self.config.hidden if shape.sees_grid else PERCEPTIONS
         wanted = {name: part for name, part in shape.parts if name.startswith(_LAYERS)}
         wanted |= encoder_shapes(features, self.codes.shape[1])
-        if {name: array.shape for name, array in self.weights.items()} != wanted:
-            raise DataFileError("its network has weights that belong to another one")
-        if not all(np.isfinite(array).all() for array in self.weights.values()):
-            raise DataFileError("its network has weights that are no numbers")
+        check_weights(self.weights, wanted)
 
 
 def layers_of(arrays: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:

@@ -1,5 +1,6 @@
 """A machine as a graph in the language of Graphviz."""
 
+from pomp.core.texts import visible
 from pomp.machine.diagram import exits_of
 from pomp.machine.evaluation import Evaluation
 from pomp.machine.policy import ProgramMachine
@@ -28,5 +29,5 @@ def print_dot(machine: ProgramMachine, found: Evaluation | None = None) -> str:
 
 def quote(text: str) -> str:
     """Return a text as a string of the language, with breaks between its lines."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    escaped = visible(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -5,8 +5,8 @@ width of every text is prescribed, so that no font can make it longer than its p
 """
 
 from collections.abc import Sequence
-from html import escape
 
+from pomp.core.texts import escape_html
 from pomp.machine.diagram import (
     CONDITION,
     HEADING,
@@ -90,7 +90,7 @@ def _frame(diagram: Diagram, title: str, content: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" role="img" '
         'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="12">\n'
-        f"<title>{escape(title)}</title>\n"
+        f"<title>{escape_html(title)}</title>\n"
         f"<style>@media (prefers-color-scheme:dark){{{dark}}}</style>\n"
         f'<rect width="{width}" height="{height}" rx="8" {_fill(_PAPER)}/>\n{content}\n</svg>\n'
     )
@@ -167,7 +167,7 @@ def _draw_text(text: PlacedText, stop: int) -> str:
     box = text.box
     weight = ' font-weight="bold"' if text.role in (HEADLINE, HEADING) else ""
     fill = _fill(_ROLES[text.role]) if text.block is None else _colour(text.block, stop)
-    content = _colour_words(text.text) if text.role == PROGRAM else escape(text.text)
+    content = _colour_words(text.text) if text.role == PROGRAM else escape_html(text.text)
     return (
         f'<text x="{box.left:g}" y="{box.top + LINE - 4:g}" textLength="{box.width:g}" '
         f'lengthAdjust="spacingAndGlyphs"{weight} {fill}>{content}</text>'
@@ -179,5 +179,7 @@ def _colour_words(line: str) -> str:
     words = []
     for word in line.split():
         name = _MUTED if word[-1] in "()" else _WORD if word.isupper() or word == "not" else None
-        words.append(f"<tspan {_fill(name)}>{escape(word)}</tspan>" if name else escape(word))
+        words.append(
+            f"<tspan {_fill(name)}>{escape_html(word)}</tspan>" if name else escape_html(word)
+        )
     return " ".join(words)

@@ -142,14 +142,16 @@ class Episodes:
         fresh = WorldBatch(*kind, *(worlds[name] for name in Worlds._fields))
         check_array("poses", fresh.pose, np.int32, (len(self),))
         check_worlds(self.setting, fresh)
-        most = {"mode": int(to_host(self._macro.modes).max()), "ending": BY_LIMIT, "idle": 1}
+        last = to_host(self._macro.modes) - 1
+        most = {"mode": last, "taken": self._macro.most, "ending": BY_LIMIT, "idle": 1}
         for name, dtype in zip(EpisodeState._fields, _STATE, strict=True):
             if name not in state:
                 continue
             array, least = state[name], -1 if name == "mode" else 0
             check_array(name, array, dtype, (len(self),))
-            if name in most and not least <= array.min() <= array.max() <= most[name]:
-                raise ConfigError(f"{name} of episodes is {least} to {most[name]}")
+            if name in most and not ((array >= least) & (array <= most[name])).all():
+                highest = np.max(most[name])
+                raise ConfigError(f"{name} of episodes is {least} to {highest} in a checkpoint")
         for array, one in zip(self.worlds.arrays, fresh.arrays, strict=True):
             fill(array, one)
         for name, array in state.items():

@@ -1,9 +1,8 @@
 """What machines earned, as notebooks show it."""
 
-from html import escape
-
 import numpy as np
 
+from pomp.core.texts import escape_html
 from pomp.machine.evaluation import Evaluation
 
 BINS = 24
@@ -19,7 +18,7 @@ def show_evaluation(found: Evaluation) -> str:
     scale = f" x{found.setting.scale}" if found.setting.scale > 1 else ""
     actions = float(np.average(found.actions, weights=found.weights))
     return (
-        f"<div><b>{escape(found.setting.task.name)}</b>{scale}: {worth}<br>{_histogram(found)}"
+        f"<div><b>{escape_html(found.setting.task.name)}</b>{scale}: {worth}<br>{_histogram(found)}"
         f"<br>{len(found.returns)} returns from {found.returns.min():.4f} to "
         f"{found.returns.max():.4f}, std {found.std:.4f}; {actions:.1f} actions on average</div>"
     )

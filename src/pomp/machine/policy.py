@@ -20,7 +20,14 @@ from pomp.core.errors import (
     UntrustedModuleError,
 )
 from pomp.core.sources import load_object, require_source
-from pomp.core.storage import read_arrays, through_file, write_arrays, write_text
+from pomp.core.storage import (
+    read_arrays,
+    read_json,
+    through_file,
+    with_checksum,
+    write_arrays,
+    write_text,
+)
 from pomp.core.streams import Purpose, draw_units, open_streams
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
@@ -32,6 +39,7 @@ from pomp.machine.config import MAX_MODES, POLICY_FILE, EpisodeConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.moore_table import MooreTable
 from pomp.machine.quantised import QuantisedNetwork
+from pomp.machine.schemas import FORMAT, MACHINE, SENSORS, VERSIONED, WEIGHTS
 from pomp.machine.transitions import (
     DecisionList,
     NetworkTransition,
@@ -43,8 +51,6 @@ from pomp.tasks.catalog import find_task, source_of
 from pomp.tasks.task import Setting, Task
 
 MACHINE_FILE, WEIGHTS_FILE = "machine.json", "machine.safetensors"
-FORMAT = 1
-"""Rises when files of this version could not be read by earlier ones."""
 
 _SEEING = (NetworkTransition, CodeTable, QuantisedNetwork, MooreTable)
 """Kinds of transitions that look at the grid."""
@@ -229,7 +235,7 @@ class ProgramMachine:
         if arrays := self.transition.to_arrays():
             write_arrays(path / WEIGHTS_FILE, arrays, {"kind": self.transition.kind})
         kind = _name_kind(self.transition)
-        text = json.dumps(
+        values = with_checksum(
             {
                 "format": FORMAT,
                 "task": source_of(self.task),
@@ -242,10 +248,9 @@ class ProgramMachine:
                 "episode": to_json(self.episode),
                 "transition": {"kind": kind, **self.transition.to_json()},
                 "provenance": dict(self.provenance),
-            },
-            indent=1,
+            }
         )
-        write_text(path / MACHINE_FILE, text + "\n")
+        write_text(path / MACHINE_FILE, json.dumps(values, indent=1) + "\n")
 
     @classmethod
     def load(cls, folder: str | Path, allow: Collection[str] = ()) -> "ProgramMachine":
@@ -264,20 +269,11 @@ class ProgramMachine:
         """
         path = Path(folder)
         path = path.parent if path.name == MACHINE_FILE else path
-        try:
-            values = json.loads((path / MACHINE_FILE).read_text())
-        except OSError as error:
+        if not (path / MACHINE_FILE).exists():
             has_other = (path / POLICY_FILE).is_file()
             hint = "; it holds a policy that is no machine, which pomp eval plays"
-            raise DataFileError(
-                f"'{path}' holds no {MACHINE_FILE}{hint if has_other else ''}"
-            ) from error
-        except ValueError as error:
-            raise DataFileError(f"'{path / MACHINE_FILE}' is damaged or cut short") from error
-        if not isinstance(values, dict) or type(values.get("format")) is not int:
-            raise DataFileError(f"'{path / MACHINE_FILE}' is no machine of pomp")
-        if values["format"] < 1:
-            raise DataFileError(f"'{path / MACHINE_FILE}' is no machine of pomp")
+            raise DataFileError(f"'{path}' holds no {MACHINE_FILE}{hint if has_other else ''}")
+        values = read_json(path / MACHINE_FILE, "machine", VERSIONED)
         if values["format"] > FORMAT:
             raise DataFileError(
                 f"'{path}' was written by a newer version (format {values['format']}, this one "
@@ -294,30 +290,24 @@ class ProgramMachine:
     def _from_json(
         cls, values: dict[str, Any], path: Path, allow: Collection[str]
     ) -> "ProgramMachine":
+        MACHINE.check(values)
         parts = dict(values["transition"])
         found = _find_kind(parts.pop("kind"), allow)
         has_arrays = found in _SEEING or (path / WEIGHTS_FILE).exists()
-        arrays = read_arrays(path / WEIGHTS_FILE, "machine")[0] if has_arrays else {}
+        arrays = read_arrays(path / WEIGHTS_FILE, "machine", WEIGHTS)[0] if has_arrays else {}
         transition = _read_transition(found, parts, arrays, allow)
-        task, variant, options = values["task"], values["variant"], values["options"]
-        size = None if values["size"] is None else tuple(map(int, values["size"]))
+        size = None if values["size"] is None else tuple(values["size"])
         names = None if values.get("names") is None else tuple(values["names"])
-        comments = {name: tuple(lines) for name, lines in dict(values.get("comments", {})).items()}
-        modes = values["modes"]
-        if not isinstance(options, dict) or not isinstance(modes, list) or variant == "":
-            raise TypeError("options are named, modes are a list")
-        texts = [task, *modes, *options.values(), *([] if variant is None else [variant])]
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError("task, variant, options and modes are texts")
+        comments = {name: tuple(lines) for name, lines in values.get("comments", {}).items()}
         machine = cls(
-            task=find_task(task, allow),
-            modes=tuple(modes),
+            task=find_task(values["task"], allow),
+            modes=tuple(values["modes"]),
             transition=transition,
-            variant=variant,
-            options=options,
-            size=size,  # type: ignore[arg-type]  # checked by configure
+            variant=values["variant"],
+            options=values["options"],
+            size=size,
             episode=from_json(EpisodeConfig, values["episode"]),
-            provenance=dict(values["provenance"]),
+            provenance=values["provenance"],
             names=names,
             comments=comments,
         )
@@ -364,6 +354,7 @@ def _read_transition(
 ) -> Transition:
     """Read a transition of a class from its values and its `arrays`, of any shapes `[...]`."""
     if kind is DecisionList:
+        SENSORS.check(values.get("sensors", []), "sensors")
         values = {**values, "sensors": find_sensors(values.get("sensors", ()), allow).own}
     return kind.from_parts(values, arrays)
 

@@ -9,8 +9,8 @@ from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
 
-from pomp.core.errors import ConfigError, DataFileError
-from pomp.core.storage import write_text
+from pomp.core.errors import ConfigError
+from pomp.core.storage import read_text, write_text
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import lines_of
 from pomp.machine.config import EpisodeConfig
@@ -52,17 +52,7 @@ def read_machine(path: str | Path, allow: Collection[str] = ()) -> ProgramMachin
         UntrustedModuleError: one of these is in a module that is not allowed.
         DataFileError: the file cannot be read.
     """
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise DataFileError(f"cannot read '{path}': {error.strerror}") from error
-    if len(content) > MAX_BYTES:
-        raise DataFileError(f"'{path}' has over {MAX_BYTES} bytes: too long for a machine")
-    try:
-        reader = TextReader(content.decode("utf-8-sig"), str(path), allow)
-    except UnicodeDecodeError as error:
-        raise DataFileError(f"'{path}' is not UTF-8 text (byte {error.start})") from error
+    reader = TextReader(read_text(path, "machine", MAX_BYTES), str(path), allow)
     machine = reader.machine()
     for number in unreachable_modes(machine):
         name = reader.modes[number].name

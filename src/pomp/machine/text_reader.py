@@ -11,6 +11,7 @@ from pomp.core.errors import (
     PompError,
     ProgramSyntaxError,
     UntrustedModuleError,
+    abridge,
 )
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import print_program
@@ -117,11 +118,11 @@ class TextReader:
         else:
             expected = "'if', 'else' or 'mode'" if self.modes else "'start' or 'mode'"
             hint = _suggest(first, (*_SETTINGS, "start", "mode", "if", "else"))
-            self._fail(words[0], f"expected {expected}, got '{_short(first)}'{hint}")
+            self._fail(words[0], f"expected {expected}, got '{abridge(first)}'{hint}")
 
     def _read_task(self, words: list[Word], remarks: tuple[str, ...]) -> None:
         if words[0].text != "machine":
-            self._fail(words[0], f"expected 'machine TASK' first, got '{_short(words[0].text)}'")
+            self._fail(words[0], f"expected 'machine TASK' first, got '{abridge(words[0].text)}'")
         if self._task is not None:
             self._fail(words[0], "a text holds one machine; 'machine' stands here a second time")
         self._task = self._expect(words, 1, "the task's name")
@@ -145,8 +146,8 @@ class TextReader:
             joined = " ".join(word.text for word in words[1:])
             words = [words[0], Word(joined, key.line, key.column)]
         if name in known:
-            self._fail(words[0], f"'{_short(name)}' is given a second time")
-        known[name] = self._expect(words, place, f"a value of '{_short(name)}'")
+            self._fail(words[0], f"'{abridge(name)}' is given a second time")
+        known[name] = self._expect(words, place, f"a value of '{abridge(name)}'")
         self._expect_end(words, place + 1)
 
     def _read_start(self, words: list[Word]) -> None:
@@ -165,16 +166,16 @@ class TextReader:
         if name.text.endswith(":"):
             name = Word(name.text[:-1], name.line, name.column)
         else:
-            colon, place = self._expect(words, 2, f"':' after '{_short(name.text)}'"), 3
+            colon, place = self._expect(words, 2, f"':' after '{abridge(name.text)}'"), 3
             if colon.text != ":":
-                self._fail(colon, f"expected ':' after '{_short(name.text)}'")
+                self._fail(colon, f"expected ':' after '{abridge(name.text)}'")
         if not NAME.fullmatch(name.text) or name.text in RESERVED:
             reason = "has letters, digits, - and _ and begins with a letter"
             if name.text in RESERVED:
                 reason = f"is none of {', '.join(RESERVED)}"
-            self._fail(name, f"a mode's name {reason}, got '{_short(name.text)}'")
+            self._fail(name, f"a mode's name {reason}, got '{abridge(name.text)}'")
         if any(mode.name.text == name.text for mode in self.modes):
-            self._fail(name, f"mode '{_short(name.text)}' is there already")
+            self._fail(name, f"mode '{abridge(name.text)}' is there already")
         if len(self.modes) == MAX_MODES:
             self._fail(name, f"a machine has at most {MAX_MODES} modes")
         self.modes.append(ModeText(name, self._after(colon), words[place:]))
@@ -196,7 +197,7 @@ class TextReader:
     def _read_conditions(self, keyword: Word, words: list[Word]) -> tuple[str, ...]:
         if keyword.text == "else":
             if words:
-                self._fail(words[0], f"expected '{ARROW}', got '{_short(words[0].text)}'")
+                self._fail(words[0], f"expected '{ARROW}', got '{abridge(words[0].text)}'")
             return ()
         found, last = list[str](), keyword
         while True:
@@ -224,7 +225,7 @@ class TextReader:
 
     def _expect_end(self, words: list[Word], place: int) -> None:
         if place < len(words):
-            self._fail(words[place], f"expected the line's end, got '{_short(words[place].text)}'")
+            self._fail(words[place], f"expected the line's end, got '{abridge(words[place].text)}'")
 
     def _after(self, word: Word) -> Word:
         """The place behind a word."""
@@ -287,7 +288,7 @@ class TextReader:
         if size_word := self._settings.get("size"):
             found = re.fullmatch("([0-9]{1,4})x([0-9]{1,4})", size_word.text)
             if not found:
-                shown = _short(size_word.text)
+                shown = abridge(size_word.text)
                 self._fail(size_word, f"a size is rows x columns, as 8x8, got '{shown}'")
             size = int(found[1]), int(found[2])
         self._check(size_word or named, configure, variant, options, size)
@@ -301,11 +302,11 @@ class TextReader:
             given[name] = word.text
             if isinstance(default, bool):
                 if word.text not in _SWITCH:
-                    self._fail(word, f"{name} is 'on' or 'off', got '{_short(word.text)}'")
+                    self._fail(word, f"{name} is 'on' or 'off', got '{abridge(word.text)}'")
                 given[name] = _SWITCH[word.text]
             elif isinstance(default, int):
                 if not re.fullmatch("[0-9]{1,9}", word.text):
-                    self._fail(word, f"{name} is a whole number, got '{_short(word.text)}'")
+                    self._fail(word, f"{name} is a whole number, got '{abridge(word.text)}'")
                 given[name] = int(word.text)
             self._check(word, lambda: EpisodeConfig(**given))
         return EpisodeConfig(**given)
@@ -318,7 +319,7 @@ class TextReader:
             name = rule.to.text
             if name != STOP and name not in numbers:
                 hint = _suggest(name, (*numbers, STOP))
-                self._fail(rule.to, f"unknown mode '{_short(name)}'{hint}")
+                self._fail(rule.to, f"unknown mode '{abridge(name)}'{hint}")
             found.append(Rule(numbers.get(name), rule.when))
         return tuple(found)
 
@@ -329,13 +330,13 @@ class TextReader:
         told = word.text.removeprefix(WITH).split(AND) if word.text != PERCEPTIONS_ONLY else []
         if told and (not word.text.startswith(WITH) or not set(told) <= set(known)):
             expected = f"'{PERCEPTIONS_ONLY}' or '{WITH}{AND.join(known)}'"
-            self._fail(word, f"sensors are {expected}, got '{_short(word.text)}'")
+            self._fail(word, f"sensors are {expected}, got '{abridge(word.text)}'")
         for name in rules.extras:
             if name not in told:
                 asked = {COMPASS: "where a marker is", COUNTING: "how many there are"}.get(
                     name, f"for '{name}'"
                 )
-                self._fail(word, f"'{_short(word.text)}' is not true: a rule asks {asked}")
+                self._fail(word, f"'{abridge(word.text)}' is not true: a rule asks {asked}")
 
     def _read_program(self, mode: ModeText) -> str:
         try:
@@ -350,7 +351,3 @@ class TextReader:
 def _suggest(name: str, known: Sequence[str]) -> str:
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     return f". Did you mean '{close[0]}'?" if close else ""
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."

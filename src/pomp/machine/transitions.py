@@ -17,12 +17,14 @@ from pomp.core.configs import from_json, to_json
 from pomp.core.cuda import to_device
 from pomp.core.errors import ConfigError, DataFileError
 from pomp.core.extras import LEARN, require
+from pomp.core.schemas import Whole
 from pomp.engine.rule_lists import choose_by_rules
 from pomp.karel.sensor_set import COUNTING, SHIPPED, SensorSet, find_sensors
 from pomp.karel.sensors import COMPASS, Sensor
 from pomp.machine.config import NetworkConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.rule_arrays import pack_rules
+from pomp.machine.schemas import LISTS, NETWORK, check_weights
 from pomp.machine.sensors import check_condition, extras_of, holds, name_extras
 
 Choose = Callable[[NDArray[np.float64] | None], Any]
@@ -325,14 +327,21 @@ class DecisionList:
             UntrustedModuleError: a sensor is only named.
         """
         own = find_sensors(values.get("sensors", ()), allow=()).own
+        LISTS.check({name: part for name, part in values.items() if name != "sensors"})
+        modes = len(values["after"])
 
         def read(rules: Sequence[dict[str, Any]]) -> tuple[Rule, ...]:
-            return tuple(
-                Rule(None if rule["to"] == END else int(rule["to"]), tuple(rule["when"]))
-                for rule in rules
-            )
+            return tuple(_read_rule(rule, modes) for rule in rules)
 
         return cls(read(values["start"]), tuple(read(rules) for rules in values["after"]), own)
+
+
+def _read_rule(rule: dict[str, Any], modes: int) -> Rule:
+    """Read what `Rule.to_json` returned; there are so many modes."""
+    if rule["to"] == END:
+        return Rule(None, tuple(rule["when"]))
+    Whole(0, modes - 1).check(rule["to"], "a rule's target")
+    return Rule(rule["to"], tuple(rule["when"]))
 
 
 @dataclass(frozen=True)
@@ -414,13 +423,8 @@ class NetworkTransition:
         require(LEARN, "a machine with a network")
         from pomp.machine.network import Shape
 
-        height, width = map(int, values["size"])
-        config = from_json(NetworkConfig, values["config"])
-        found = cls(config, (height, width), int(values["modes"]), arrays)
-        shape = Shape(config, height, width, found.modes)
-        row = shape.pack(arrays)
-        if len(row) != shape.size or set(arrays) != {name for name, _ in shape.parts}:
-            raise DataFileError("its network has weights that belong to another one")
-        if not np.isfinite(row).all():
-            raise DataFileError("its network has weights that are no numbers")
-        return found
+        NETWORK.check(values, "transition")
+        config, (height, width) = from_json(NetworkConfig, values["config"]), values["size"]
+        shape = Shape(config, height, width, values["modes"])
+        check_weights(arrays, dict(shape.parts))
+        return cls(config, (height, width), values["modes"], arrays)

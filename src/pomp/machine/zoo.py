@@ -6,7 +6,6 @@ zoo RUNS=...` puts the machines of finished runs into the package, where they ar
 there. What is better, validation says (`pomp.machine.evaluation.validate`).
 """
 
-import json
 import logging
 from collections.abc import Collection
 from dataclasses import replace
@@ -15,6 +14,8 @@ from pathlib import Path
 
 from pomp.core.errors import DataFileError, UnknownNameError
 from pomp.core.extras import LEARN, is_installed
+from pomp.core.schemas import NUMBER, Record
+from pomp.core.storage import read_json
 from pomp.machine.evaluation import validate
 from pomp.machine.policy import MACHINE_FILE, ProgramMachine
 from pomp.machine.text import SUFFIX, read_machine
@@ -25,6 +26,7 @@ LOGGER = logging.getLogger("pomp")
 ZOO = Path(__file__).with_name("zoo_machines")
 PREFIX = "zoo:"
 KINDS = TEXT, NETWORK = ("text", "network")
+_VALIDATED = Record({"provenance": Record({"validation": NUMBER}, is_open=True)}, is_open=True)
 
 
 def zoo_tasks() -> list[str]:
@@ -66,7 +68,7 @@ def load_machine(name: str | Path, allow: Collection[str] = ()) -> ProgramMachin
             f"'{name}' does not exist; expected a machine's folder, a file *{SUFFIX} or "
             f"{PREFIX}TASK ({known})"
         )
-    if name.endswith(SUFFIX) and Path(name).is_file():
+    if name.endswith(SUFFIX) and not Path(name).is_dir():
         return read_machine(name, allow)
     return ProgramMachine.load(name, allow)
 
@@ -113,7 +115,7 @@ def _validations(folder: Path) -> dict[str, float]:
     """What each kind of machine in a folder of the zoo earned when it was validated."""
     files = {kind: folder / kind / MACHINE_FILE for kind in KINDS}
     return {
-        kind: float(json.loads(file.read_text())["provenance"]["validation"])
+        kind: float(read_json(file, "machine", _VALIDATED)["provenance"]["validation"])
         for kind, file in files.items()
         if file.is_file()
     }

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.schemas import SCORE, Array, Record, Whole, check_arrays, like
 from pomp.core.streams import branch, draw_normal
 from pomp.modes.config import BeamConfig
 from pomp.modes.proposers import Arrays
@@ -97,7 +98,18 @@ class BeamRun:
         }
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
-        """Go on from what `to_arrays` returned."""
+        """Go on from what `to_arrays` returned.
+
+        Raises:
+            DataFileError: it is something else.
+        """
+        elites = Array("float32", (None, len(self.best)))
+        check_arrays(arrays, {"best": like(self.best), "elites": elites})
+        Whole(0, self.config.elites).check(len(arrays["elites"]), "the number of elites")
+        counts = {"iteration": Whole(1), "failures": Whole(0, self.config.patience)}
+        scores = dict.fromkeys(("best_score", "best_plain", "elite_mean"), SCORE)
+        evaluated = Whole(0, self.config.candidates - 1)
+        Record({**counts, **scores, "evaluated": evaluated}).check(values)
         self.best, self.elites = arrays["best"], arrays["elites"]
         for name, value in values.items():
             setattr(self, name, value)

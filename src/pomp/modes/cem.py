@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.compiling import kernel
+from pomp.core.schemas import SCORE, Flag, Record, Schema, Whole, check_arrays, like
 from pomp.core.streams import branch, draw_normal
 from pomp.modes.config import CemConfig
 from pomp.modes.proposers import Arrays
@@ -157,7 +158,16 @@ class CemRun:
         return arrays, {name: getattr(self, name) for name in names}
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
-        """Go on from what `to_arrays` returned."""
+        """Go on from what `to_arrays` returned.
+
+        Raises:
+            DataFileError: it is something else.
+        """
+        recent = like(self._recent, is_finite=False, may_be_nan=True)
+        vector = like(self.mean)
+        check_arrays(arrays, {"mean": vector, "best": vector, "recent": recent})
+        scores: dict[str, Schema] = {"best_score": SCORE, "best_plain": SCORE, "has_best": Flag()}
+        Record({"iteration": Whole(1, self.config.iterations + 1), **scores}).check(values)
         self.mean, self.best, self._recent = (arrays[name] for name in ("mean", "best", "recent"))
         for name, value in values.items():
             setattr(self, name, value)

@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.errors import DataFileError
+from pomp.core.schemas import SCORE, Record, Whole, check_arrays, like
 from pomp.core.streams import branch
+from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.mutation import Limits, propose_programs
+from pomp.dsl.vocabulary import LEAPS
 from pomp.modes.config import ClimbConfig
 from pomp.modes.proposers import Arrays
 
@@ -126,6 +130,21 @@ class ClimbRun:
         self.programs = np.where(accepted[:, None], ids, self.programs)
         self.scores = np.where(accepted, scores, self.scores)
 
+    def _check(self, arrays: Arrays) -> None:
+        """Refuse arrays that are none of such a run."""
+        token = {"low": 0, "high": len(LEAPS.tokens)}
+        limits: dict[str, dict[str, Any]] = {
+            **{"programs": token, "best": token, "scores": {"is_finite": False}},
+            **{"age": {"low": 0, "high": 1 << 40}, "length": {"low": 1, "high": 1 << 40}},
+        }
+        fresh = {name: np.asarray(getattr(self, name)) for name in self._KEPT}
+        check_arrays(
+            arrays, {name: like(array, **limits.get(name, {})) for name, array in fresh.items()}
+        )
+        going_on = arrays["programs"][~arrays["is_new"]]
+        if not compile_ids(going_on, LEAPS).valid.all():
+            raise DataFileError("the program of a chain is none")
+
     _KEPT = ("mutation_streams", "programs", "scores", "is_new", "age", "length", "best")
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
@@ -135,7 +154,15 @@ class ClimbRun:
         return arrays, {name: getattr(self, name) for name in names}
 
     def restore(self, arrays: Arrays, values: dict[str, Any]) -> None:
-        """Go on from what `to_arrays` returned."""
+        """Go on from what `to_arrays` returned.
+
+        Raises:
+            DataFileError: it is something else.
+        """
+        self._check(arrays)
+        scores = dict.fromkeys(("best_score", "best_plain"), SCORE)
+        evaluated = Whole(0, self.config.candidates - 1)
+        Record({"iteration": Whole(1), "evaluated": evaluated, **scores}).check(values)
         for name in self._KEPT:
             setattr(self, name, arrays[name])
         for name, value in values.items():

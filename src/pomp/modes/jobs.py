@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.configs import changed
-from pomp.core.errors import ConfigError
+from pomp.core.errors import ConfigError, DataFileError
+from pomp.core.schemas import COUNT, SCORE, TEXT, Listed, Record, Row
 from pomp.core.streams import Purpose, branch, open_streams
 from pomp.modes.config import ModeConfig, SearchConfig
 from pomp.modes.lists import ONE_EXECUTION, draw_lists, least_length
@@ -22,6 +23,14 @@ from pomp.tasks.task import Setting
 _STARTS, _LISTS, _RUNS, _NOISE = range(4)  # what a job draws
 GRID_RUNS = len(leaps_grid())
 _COSTS = ("candidates", "executions", "actions")
+_LINE = Record(
+    {
+        **dict.fromkeys(("mode", "run", "iterations", *_COSTS), COUNT),
+        **dict.fromkeys(("score", "diversified", "return"), SCORE),
+        **{"program": TEXT, "curve": Listed(Row((COUNT, COUNT, SCORE)))},
+    }
+)
+"""A line of `metrics.jsonl`."""
 
 
 @dataclass(frozen=True, order=True)
@@ -70,7 +79,12 @@ class RunRecord:
 
     @classmethod
     def from_json(cls, line: dict[str, Any]) -> "RunRecord":
-        """Read what `to_json` returned."""
+        """Read what `to_json` returned.
+
+        Raises:
+            DataFileError: it is something else.
+        """
+        _LINE.check(line)
         rest = {name: value for name, value in line.items() if name != "return"}
         rest["curve"] = [tuple(point) for point in line["curve"]]
         return cls(mean_return=line["return"], **rest)
@@ -166,8 +180,19 @@ class Job:
         return fresh
 
     def mark_started(self, key: RunKey) -> None:
-        """Mark a run as begun, as one that a checkpoint restores."""
+        """Mark a run as begun."""
         self._started.add(key)
+
+    def begin_again(self, key: RunKey) -> None:
+        """Mark a run as begun that a checkpoint restores.
+
+        Raises:
+            DataFileError: this search has no such run, or it is there already.
+        """
+        is_known = key.mode < self.rounds and key.run < self.runs_per_mode
+        if not is_known or key in self._started:
+            raise DataFileError(f"run {key.run} of mode {key.mode} is unknown, or comes twice")
+        self.mark_started(key)
 
     def proposer_of(self, key: RunKey) -> Any:
         """Return the settings of what proposes a run's candidates."""

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from html import escape
 from io import StringIO
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+
+from pomp.core.texts import escape_html
 
 _INK = "#123456"  # stands for the colour of text until the picture is written
 _LIGHT, _DARK = "#24292f", "#e3e7ec"
@@ -58,6 +59,6 @@ def to_svg(figure: Figure, name: str, title: str) -> str:
     return (
         '<svg class="pomp-plot" role="img" xmlns="http://www.w3.org/2000/svg" '
         f'xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 {width:g} {height:g}" '
-        f'style="width:{width:g}pt;max-width:100%;height:auto">\n<title>{escape(title)}</title>'
+        f'style="width:{width:g}pt;max-width:100%;height:auto">\n<title>{escape_html(title)}</title>'
         f"<style>{_STYLE}</style>{text.replace(_INK, 'currentColor')}"
     )

@@ -14,6 +14,7 @@ from pomp.core.configs import from_json, to_json
 from pomp.core.cuda import check_device
 from pomp.core.errors import DataFileError
 from pomp.core.extras import LEARN, require
+from pomp.core.schemas import FREE
 from pomp.embedding.config import DatasetConfig, TrainingConfig
 from pomp.embedding.dataset import Dataset, make_dataset
 from pomp.embedding.weights import load_weights, save_weights
@@ -145,7 +146,7 @@ class EmbeddingRun:
 
 def _read(config: Mapping[str, Any], _: object) -> tuple[TrainingConfig, DatasetConfig]:
     """Read what `EmbeddingRun.describe` returned."""
-    training, dataset = take_fields(config, "training", "dataset")
+    training, dataset = take_fields(config, {"training": FREE, "dataset": FREE})
     return from_json(TrainingConfig, training), from_json(DatasetConfig, dataset)
 
 

@@ -20,6 +20,7 @@ from pomp.analysis.simplification import simplify
 from pomp.core.compiling import thread_count
 from pomp.core.configs import changed, check_count
 from pomp.core.cuda import check_device
+from pomp.core.schemas import COUNT, SCORE, Listed, Number, Record
 from pomp.evolution.config import BUDGETS
 from pomp.evolution.genome import sensors_of
 from pomp.evolution.search import Evolution, is_robust
@@ -56,6 +57,10 @@ from pomp.version import __version__
 
 SEARCHING, SIMPLIFYING = 0.88, 0.96  # shares of a seed's time when these end; then it is evaluated
 DEPENDENT = "budget-dependent"
+_COUNTS = ("round", "evaluated", "programs", "actions", "modes")
+_RECORD = Record({"score": SCORE, **dict.fromkeys(_COUNTS, COUNT)})
+_CHECKPOINT = Record({"seconds": Number(0.0, 1e9), "records": Listed(_RECORD)}, is_open=True)
+"""What a checkpoint holds beside what the search itself remembers."""
 
 
 def evolve(
@@ -227,8 +232,9 @@ class EvolveSeed:
 
     def _take(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
         """Go on from a checkpoint: its `arrays`, each of its own shape `[...]`, and its values."""
+        _CHECKPOINT.check(values)
         self.evolution.restore(arrays, values)
-        self._seconds, self._records = float(values["seconds"]), list(values["records"])
+        self._seconds, self._records = float(values["seconds"]), values["records"]
         self._before = self.evolution.evaluated
 
     def advance(self, is_stopped: IsStopped) -> None:

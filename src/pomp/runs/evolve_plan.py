@@ -4,15 +4,25 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pomp.core.configs import from_json, to_json
+from pomp.core.configs import MOST, from_json, to_json
 from pomp.core.errors import ConfigError
+from pomp.core.schemas import COUNT, FREE, Listed, Named, Number, Schema, Whole
 from pomp.evolution.config import EvolveConfig
 from pomp.karel.sensor_set import find_sensors
 from pomp.runs.asked import read_seeds
 from pomp.runs.extending import Growth
-from pomp.runs.folder import RunFolder, describe_task, name_of, read_task, take_fields
+from pomp.runs.folder import DEVICE, TASK, RunFolder, describe_task, name_of, read_task, take_fields
 from pomp.runs.results import EVALUATION_FILE, SUMMARY_FILE
 from pomp.tasks.task import Setting
+
+_FIELDS: dict[str, Schema] = {
+    "tasks": Named(TASK),
+    "seeds": Listed(COUNT, 1),
+    "minutes": Number(0.0, 1e9),
+    "rounds": Whole(0, MOST),
+    "device": DEVICE,
+    "evolve": FREE,
+}
 
 
 @dataclass(frozen=True)
@@ -65,8 +75,7 @@ class EvolvePlan:
         Raises:
             UntrustedModuleError: it names another module.
         """
-        names = ("tasks", "seeds", "minutes", "rounds", "device", "evolve")
-        tasks, seeds, minutes, rounds, device, evolve = take_fields(config, *names)
+        tasks, seeds, minutes, rounds, device, evolve = take_fields(config, _FIELDS)
         settings = tuple(read_task(one, allow) for one in tasks.values())
         own: EvolveConfig = from_json(EvolveConfig, evolve)
         find_sensors(own.own_sensors, allow)

@@ -17,11 +17,24 @@ from pomp.core.errors import (
     ConfigError,
     DataFileError,
     OutputError,
+    PompError,
     UnknownNameError,
     UntrustedModuleError,
 )
 from pomp.core.locks import LOCK_FILE, locked
-from pomp.core.storage import is_draft, read_arrays, remove_drafts, write_arrays, write_text
+from pomp.core.schemas import FREE, NAME, Maybe, Named, OneOf, Record, Schema, Whole
+from pomp.core.storage import (
+    MOST_ARRAY_BYTES,
+    is_draft,
+    read_bytes,
+    read_json,
+    remove_drafts,
+    unpack_arrays,
+    with_checksum,
+    write_arrays,
+    write_text,
+)
+from pomp.machine.schemas import SIZE
 from pomp.runs.extending import EXTENDED, Growth, extend
 from pomp.tasks.catalog import find_task, source_of
 from pomp.tasks.task import Setting
@@ -30,6 +43,14 @@ from pomp.version import __version__
 CONFIG_FILE, STATE_FILE, METRICS_FILE = "config.json", "state.safetensors", "metrics.jsonl"
 FORMAT = 2
 """Rises when runs of an earlier version could not be taken up by this one."""
+
+TASK = Record(
+    {"task": NAME, "variant": Maybe(NAME), "options": Named(NAME, most=100)},
+    {"size": SIZE, "scale": Whole(1, 1_000_000)},
+)
+"""What a config says of a task."""
+DEVICE = OneOf(("cpu", "cuda"))
+"""Where a run computes."""
 
 State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
 """A checkpoint: arrays by name, and values that JSON can hold."""
@@ -107,7 +128,7 @@ class RunFolder:
             extend(self.path, before, now, growth)
         config = {name: value for name, value in now.items() if name != EXTENDED or value}
         if config != before:
-            self.write_text(CONFIG_FILE, json.dumps(config, indent=2))
+            self.write_config(config)
 
     def open_part(
         self, kind: str, describe: Callable[[], dict[str, Any]], growth: Growth | None = None
@@ -146,6 +167,10 @@ class RunFolder:
         if self.path is not None:
             write_text(self.path / name, text)
 
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Write what a run, or a part of it, is begun with."""
+        self.write_text(CONFIG_FILE, json.dumps(with_checksum(config), indent=2))
+
     def write_lines(self, name: str, records: list[dict[str, Any]]) -> None:
         """Write a file with a line of JSON for each record."""
         self.write_text(name, "".join(json.dumps(one, sort_keys=True) + "\n" for one in records))
@@ -175,10 +200,11 @@ class RunFolder:
             return
         assert self.path is not None
         try:
-            take(*read_arrays(self.path / name, "checkpoint"))
-        except (DataFileError, KeyError, ValueError, TypeError, IndexError, RuntimeError) as error:
+            take(*unpack_arrays(read_bytes(self.path / name, "checkpoint", MOST_ARRAY_BYTES)))
+        except (LookupError, ValueError, TypeError, RuntimeError) as error:
             what = f"'{self.path / name}' is damaged, or no checkpoint of this run"
-            raise DataFileError(f"{what}; delete it to begin anew from there") from error
+            reason = f" ({error})" if isinstance(error, PompError) else ""
+            raise DataFileError(f"{what}; delete it to begin anew from there{reason}") from error
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -206,6 +232,7 @@ def read_task(described: Mapping[str, Any], allow: Collection[str]) -> Setting:
     Raises:
         UntrustedModuleError: the task is one of a module that is not allowed.
     """
+    TASK.check(dict(described), "the task")
     size = tuple(described["size"]) if "size" in described else None
     task = find_task(described["task"], allow)
     return task.configure(
@@ -239,10 +266,10 @@ def read_config(folder: Path) -> dict[str, Any]:
         DataFileError: there is none that can be read.
     """
     try:
-        return dict(json.loads((folder / CONFIG_FILE).read_text()))
-    except (OSError, ValueError, TypeError) as error:
+        return dict(read_json(folder / CONFIG_FILE, "run", Named(FREE)))
+    except DataFileError as error:
         raise DataFileError(
-            f"'{folder}' holds no run that could be resumed: no readable {CONFIG_FILE}"
+            f"'{folder}' holds no run that could be resumed: no readable {CONFIG_FILE} ({error})"
         ) from error
 
 
@@ -294,13 +321,20 @@ def reading(folder: RunFolder) -> Iterator[None]:
         raise DataFileError(f"{what}: {reason}") from error
 
 
-def take_fields(config: Mapping[str, Any], *names: str) -> list[Any]:
+def take_fields(config: Mapping[str, Any], fields: Mapping[str, Schema]) -> list[Any]:
     """Return the values of a config's fields.
+
+    Args:
+        config: what a folder holds.
+        fields: what each of its fields may be, but for those that every config has.
 
     Raises:
         ConfigError: a field is missing or unknown.
+        DataFileError: a field is something else.
     """
     about = {"kind", "format", "pomp", EXTENDED}
-    if differing := (set(config) - about) ^ set(names):
+    if differing := (set(config) - about) ^ set(fields):
         raise ConfigError(f"missing or unknown fields: {', '.join(sorted(differing))}")
-    return [config[name] for name in names]
+    for name, schema in fields.items():
+        schema.check(config[name], name)
+    return [config[name] for name in fields]

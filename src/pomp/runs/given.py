@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pomp.core.errors import ConfigError, UntrustedModuleError
+from pomp.core.errors import ConfigError, DataFileError, UntrustedModuleError
+from pomp.core.storage import read_text
 from pomp.dsl.parser import parse, split_programs
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import SUFFIX, read_machine
@@ -83,9 +84,9 @@ def read_given(path: Path, settings: Sequence[Setting], seeds: Sequence[int]) ->
         modes = _programs_of(path)
     else:
         try:
-            modes = split_programs(path.read_text())
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"'{path}' cannot be read as a file of programs") from error
+            modes = split_programs(read_text(path, "file of programs"))
+        except DataFileError as error:
+            raise ConfigError(f"'{path}' cannot be read as a file of programs: {error}") from error
     return same_for_all(modes, settings, seeds, f"'{path}'")
 
 

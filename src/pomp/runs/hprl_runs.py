@@ -14,11 +14,20 @@ from pomp.core.configs import changed, from_json, to_json
 from pomp.core.cuda import check_device
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
+from pomp.core.schemas import COUNT, FREE, NAME, Listed, Maybe, Named, Schema, Text, Whole
 from pomp.hprl.config import HprlConfig, configure_hprl
 from pomp.runs.asked import check_named, plan_before, read_seeds, task_modules
 from pomp.runs.evaluations import Evaluations
 from pomp.runs.extending import Growth
-from pomp.runs.folder import RunFolder, describe_task, name_of, read_task, take_fields
+from pomp.runs.folder import (
+    DEVICE,
+    TASK,
+    RunFolder,
+    describe_task,
+    name_of,
+    read_task,
+    take_fields,
+)
 from pomp.runs.results import (
     EVALUATION_FILE,
     SUMMARY_FILE,
@@ -39,6 +48,17 @@ if TYPE_CHECKING:
 HPRL = "hprl"
 """What the method is called."""
 POLICIES_STAGE = "stage 3/4 policies"
+
+_FIELDS: dict[str, Schema] = {
+    "device": DEVICE,
+    "threads": Maybe(Whole(1)),
+    "space": Text(),
+    "tasks": Named(TASK),
+    "seeds": Listed(COUNT, 1),
+    "preset": NAME,
+    "method": NAME,
+    "hprl": FREE,
+}
 
 
 @dataclass(frozen=True)
@@ -102,8 +122,7 @@ class HprlPlan:
         Raises:
             UntrustedModuleError: it names another module.
         """
-        names = ("device", "threads", "space", "tasks", "seeds", "preset", "method", "hprl")
-        *_, tasks, seeds, preset, _, settings = take_fields(config, *names)
+        *_, tasks, seeds, preset, _, settings = take_fields(config, _FIELDS)
         return cls(
             settings=tuple(read_task(one, allow) for one in tasks.values()),
             seeds=tuple(read_seeds(seeds)),

@@ -1,17 +1,24 @@
 """The folder of a run for those who only look at it: what kind of run it is, and its metrics."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pomp.core.errors import DataFileError
+from pomp.core.schemas import COUNT, FREE, Listed, Named, OneOf, Record, Schema
+from pomp.core.storage import parse_json, read_bytes
 from pomp.runs.folder import CONFIG_FILE, METRICS_FILE, read_config
 
 MODES_FILE, TRAJECTORY_FILE = "modes.json", "trajectory.safetensors"
 """What a search has found for a task and a seed, once that is finished; the paths of its runs."""
 
 KINDS = ("search", "evolve", "train", "embedding")
+_PLACES: dict[str, dict[str, Schema]] = {
+    "search": {"searches": Named(FREE)},
+    "embedding": {},
+    **{kind: {"tasks": Named(FREE), "seeds": Listed(COUNT)} for kind in ("evolve", "train")},
+}
+_RECORD = Named(FREE)
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ def read_run(folder: Path) -> KeptRun:
         raise DataFileError(f"'{folder}' holds no run: {why}; {hint}") from error
     try:
         places = tuple(sorted(_places_of(config)))
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except ValueError as error:
         why = f"its {CONFIG_FILE} is damaged, or that of something else"
         raise DataFileError(f"'{folder}' holds no run: {why}; {hint}") from error
     return KeptRun(folder, config["kind"], config, places)
@@ -69,16 +76,20 @@ def _places_of(config: dict[str, Any]) -> list[tuple[str, int]]:
     """Return the tasks and seeds of a config.
 
     Raises:
-        ValueError: it is the config of no run; so are a `KeyError`, `TypeError`, `AttributeError`.
+        ValueError: it is the config of no run, or names a folder elsewhere.
     """
-    if config["kind"] not in KINDS:
-        raise ValueError
+    Record({"kind": OneOf(KINDS)}, is_open=True).check(config)
+    Record(_PLACES[config["kind"]], is_open=True).check(config)
     if config["kind"] == "embedding":
         return []
     if config["kind"] == "search":
-        names = (name.rsplit("/seed", 1) for name in config["searches"])
-        return [(task, int(seed)) for task, seed in names]
-    return [(str(task), int(seed)) for task in config["tasks"] for seed in config["seeds"]]
+        names = [name.rpartition("/seed") for name in config["searches"]]
+        places = [(task, int(seed)) for task, _, seed in names]
+    else:
+        places = [(task, seed) for task in config["tasks"] for seed in config["seeds"]]
+    if not all(task.isalnum() for task, _ in places):
+        raise ValueError("a task's name has letters and digits alone")
+    return places
 
 
 def read_metrics(folder: Path, *needed: str) -> list[dict[str, Any]]:
@@ -89,12 +100,13 @@ def read_metrics(folder: Path, *needed: str) -> list[dict[str, Any]]:
         needed: fields that a record must have.
     """
     path, records = folder / METRICS_FILE, list[dict[str, Any]]()
-    for line in path.read_text(errors="replace").splitlines() if path.is_file() else ():
+    text = read_bytes(path, "run's metrics").decode(errors="replace") if path.is_file() else ""
+    for line in text.splitlines():
         try:
-            record = json.loads(line)
+            record = parse_json(line, _RECORD)
         except ValueError:
             break
-        if not isinstance(record, dict) or not set(needed) <= set(record):
+        if not set(needed) <= set(record):
             break
         records.append(record)
     return records

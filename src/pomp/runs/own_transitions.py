@@ -4,11 +4,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from pomp.core.schemas import FREE, SCORE, Listed, Named, Record
 from pomp.learning.methods import TransitionLearner
 from pomp.runs.folder import METRICS_FILE, RunFolder
 from pomp.runs.work import SAVE_SECONDS, IsStopped, Progress
 
 OWN_CHECKPOINT = "transitions.safetensors"
+_CHECKPOINT = Record({"learner": Named(FREE), "records": Listed(Named(SCORE))})
 
 
 class OwnTransitionsRun:
@@ -42,8 +44,9 @@ class OwnTransitionsRun:
 
     def _take(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
         """Go on from a checkpoint: its `arrays`, each of its own shape `[...]`, and its values."""
+        _CHECKPOINT.check(values)
         self.learner.restore(arrays, values["learner"])
-        self.records = list(values["records"])
+        self.records = values["records"]
 
     def advance(self, is_stopped: IsStopped) -> None:
         """Learn a piece."""

@@ -7,6 +7,20 @@ from typing import Any
 
 from pomp.core.configs import changed, check_settings, from_json, to_json
 from pomp.core.errors import ConfigError, UnknownNameError
+from pomp.core.schemas import (
+    COUNT,
+    FREE,
+    NAME,
+    Flag,
+    Listed,
+    Maybe,
+    Named,
+    Number,
+    Record,
+    Schema,
+    Text,
+    Whole,
+)
 from pomp.core.sources import load_object
 from pomp.evolution.config import EvolveConfig
 from pomp.learning.baselines import ACTIONS, BASELINES
@@ -21,7 +35,7 @@ from pomp.modes.methods import METHODS, SEVERAL, configure, find_method, read_se
 from pomp.modes.proposers import Method
 from pomp.runs.asked import OWN_SENSORS, modules_of, read_seeds, with_sources
 from pomp.runs.evolve_plan import EvolvePlan
-from pomp.runs.folder import describe_task, read_task, take_fields
+from pomp.runs.folder import DEVICE, TASK, describe_task, read_task, take_fields
 from pomp.runs.given import Key, Machines, Modes, read_given, read_machines, same_for_all
 from pomp.runs.published import TEXT
 from pomp.tasks.task import Setting
@@ -36,6 +50,24 @@ GIVEN, OWN = "given", "own"
 
 _ROUNDS = 20  # of a search for whole machines
 _EVOLVE = EvolveConfig(sensors="compass")
+
+
+_FIELDS: dict[str, Schema] = {
+    "device": DEVICE,
+    "threads": Maybe(Whole(1)),
+    "tasks": Named(TASK),
+    "seeds": Listed(COUNT, 1),
+    "preset": NAME,
+    "method": NAME,
+    "search": Listed(Record({"method": NAME, "proposer": FREE}, is_open=True)),
+    "evolution": Maybe(Named(FREE)),
+    "network": Flag(),
+    "learning": FREE,
+    RATES: Listed(Number(0.0, 1e3), 1),
+    "modes": Named(Listed(Text(), 1)),
+    "machines": Named(Text()),
+}
+_OWN: dict[str, Schema] = {"own": Record({"method": NAME, "settings": FREE})}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,20 +154,7 @@ class TrainPlan:
         Raises:
             UntrustedModuleError: it names another module.
         """
-        names = (
-            "device",
-            "threads",
-            "tasks",
-            "seeds",
-            "preset",
-            "method",
-            "search",
-            "evolution",
-            "network",
-            "learning",
-        )
-        optional = ("own",) if "own" in config else ()
-        parts = take_fields(config, *names, RATES, "modes", "machines", *optional)
+        parts = take_fields(config, {**_FIELDS, **(_OWN if "own" in config else {})})
         _, _, tasks, seeds, preset, method, searches, evolution, network, learning, *rest = parts
         rates, modes, texts, *own = rest
         machines = {name: parse_machine(text, allow=allow) for name, text in texts.items()}

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from pomp.core.errors import ConfigError, DataFileError, PompError
-from pomp.runs.folder import STATE_FILE, RunFolder
+from pomp.core.schemas import Record
+from pomp.runs.folder import STATE_FILE, TASK, RunFolder
 from pomp.runs.kept import MODES_FILE, KeptRun, read_metrics, read_run, read_search
 from pomp.runs.published import TEXT
 from pomp.runs.results import EVALUATION_FILE, SUMMARY_FILE, LearnedMachine, read_learned, sum_up
@@ -104,6 +105,7 @@ def _learned_by(run: KeptRun, allow: Collection[str]) -> list[LearnedMachine]:
     for task, seed in run.places:
         if (run.place(task, seed) / EVALUATION_FILE).is_file():
             about = run.config["tasks"][task]
+            Record(TASK.fields, is_open=True).check(about, f"tasks.{task}")
             setting = find_task(about["task"], allow).configure(about["variant"], about["options"])
             learned.append(read_learned(setting, seed, RunFolder(run.place(task, seed))))
     return learned

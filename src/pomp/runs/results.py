@@ -1,10 +1,10 @@
 """What runs return: the machines they learned, and what these are worth beside the paper's."""
 
+import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,13 @@ import numpy as np
 
 from pomp.analysis.pictures import describe_machine, frames_of
 from pomp.core.errors import ConfigError
+from pomp.core.schemas import COUNT, NUMBER, TEXT, Listed, Maybe, Record
+from pomp.core.storage import read_json, read_text, with_checksum
+from pomp.core.texts import escape_html
 from pomp.engine.starts import draw_starts, enumerate_starts
 from pomp.karel.render import save_animation
 from pomp.karel.world import WorldBatch
-from pomp.machine.drawing import draw_machine, fit_to_page
+from pomp.machine.drawing import draw_machine
 from pomp.machine.evaluation import Evaluation
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import SUFFIX, print_machine
@@ -33,6 +36,14 @@ if TYPE_CHECKING:
 SUMMARY_FILE, EVALUATION_FILE = "summary.json", "evaluation.json"
 MACHINE_FOLDER, POLICY_FOLDER = "machine", "policy"
 _TEXT_FILE, _PICTURE_FILE, _EPISODE_FILE = "machine.txt", "machine.svg", "episode.gif"
+
+_EVALUATION = Record(
+    {
+        **{"task": TEXT, "seed": COUNT, "mean": NUMBER, "std": NUMBER, "returns": Listed(NUMBER)},
+        **{"interval": Listed(NUMBER, 2, 2), "validation": Maybe(NUMBER), "ceiling": Maybe(NUMBER)},
+    },
+    is_open=True,
+)
 
 
 @dataclass(frozen=True)
@@ -122,7 +133,7 @@ class LearnedMachine:
         if name in self._kept:
             return str(self._kept[name])
         assert self.folder.path is not None
-        return (self.folder.path / name).read_text()
+        return read_text(self.folder.path / name, "machine's picture or text")
 
 
 @dataclass(frozen=True)
@@ -177,9 +188,12 @@ class LearningResult:
             return "<div>stopped before a machine was found</div>"
         best = self.best
         worth = f"{best.setting.task.name}, seed {best.seed}: mean return {best.mean:.3f}"
-        if best.has_machine:
-            return f"<div>{escape(worth)}<br>{fit_to_page(best.picture)}</div>"
-        return f"<div>{escape(worth)}<pre>{escape(best.text)}</pre></div>"
+        if not best.has_machine:
+            return f"<div>{escape_html(worth)}<pre>{escape_html(best.text)}</pre></div>"
+        # As an image: the folder may be a stranger's, and a page would run what is in its picture.
+        picture = base64.b64encode(best.picture.encode()).decode()
+        image = f'<img style="max-width:100%" src="data:image/svg+xml;base64,{picture}">'
+        return f"<div>{escape_html(worth)}<br>{image}</div>"
 
 
 def write_learned(
@@ -221,7 +235,7 @@ def write_learned(
         folder.write_text(_PICTURE_FILE, kept[_PICTURE_FILE])
         frames = frames_of(machine, found, _starts_of(found))
         save_animation(frames, folder.path / _EPISODE_FILE)
-        folder.write_text(EVALUATION_FILE, json.dumps(told, indent=1) + "\n")
+        folder.write_text(EVALUATION_FILE, json.dumps(with_checksum(told), indent=1) + "\n")
     return LearnedMachine(setting, seed, row, folder, _kept=kept)
 
 
@@ -277,7 +291,7 @@ def read_learned(
         allow: modules, beside the task's, that its files may name.
     """
     assert folder.path is not None
-    told = json.loads((folder.path / EVALUATION_FILE).read_text())
+    told = read_json(folder.path / EVALUATION_FILE, "evaluation", _EVALUATION)
     row = {name: value for name, value in told.items() if name != "returns"}
     return LearnedMachine(setting, seed, row, folder, allow)
 

@@ -6,12 +6,16 @@ from typing import Any
 
 from pomp.core.configs import changed
 from pomp.core.errors import ConfigError
+from pomp.core.schemas import FREE, NAME, Named, Record, Schema
 from pomp.modes.config import SearchConfig
 from pomp.modes.jobs import Job
 from pomp.modes.methods import SEVERAL, configure, find_method, method_source, read_search_config
 from pomp.modes.proposers import Method
-from pomp.runs.folder import read_task, take_fields
+from pomp.runs.folder import DEVICE, TASK, read_task, take_fields
 from pomp.tasks.task import Setting
+
+_JOB = Record({**TASK.fields, "method": NAME, "proposer": FREE}, TASK.others, is_open=True)
+_FIELDS: dict[str, Schema] = {"device": DEVICE, "weights": Named(NAME), "searches": Named(_JOB)}
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,14 @@ class SearchPlan:
         Raises:
             UntrustedModuleError: it names another module.
         """
-        device, _, searches = take_fields(config, "device", "weights", "searches")
+        device, _, searches = take_fields(config, _FIELDS)
         first = {name.partition("/")[0]: described for name, described in searches.items()}
         seeds = {int(name.rpartition("/seed")[2]): None for name in searches}
-        names = {entry.name for entry in fields(SearchConfig)}
-        own = [{name: one[name] for name in one if name in names} for one in first.values()]
+        tasks = [_some_of(one, (*TASK.fields, *TASK.others)) for one in first.values()]
+        names = [entry.name for entry in fields(SearchConfig)]
+        own = [_some_of(one, names) for one in first.values()]
         return cls(
-            tuple(read_task(one, allow) for one in first.values()),
+            tuple(read_task(one, allow) for one in tasks),
             tuple(read_search_config(one, allow) for one in own),
             tuple(seeds),
             device,
@@ -84,6 +89,11 @@ class SearchPlan:
         """Return the searches."""
         pairs = zip(self.settings, self.configs, strict=True)
         return [Job(setting, seed, config) for setting, config in pairs for seed in self.seeds]
+
+
+def _some_of(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return those of some values that have one of the names."""
+    return {name: value for name, value in values.items() if name in names}
 
 
 def module_of(method: str | Method | None) -> list[str]:

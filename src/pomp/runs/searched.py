@@ -1,6 +1,5 @@
 """What searches found, in numbers: what their programs return on starts they have never seen."""
 
-import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from pomp.core.errors import ConfigError, DataFileError, PompError
+from pomp.core.schemas import COUNT, TEXT, Listed, Named, Record
+from pomp.core.storage import read_json
 from pomp.core.streams import Purpose
 from pomp.dsl.bytecode import compile_programs, is_program
 from pomp.engine.rollout_cuda import LaunchPad
@@ -16,12 +17,19 @@ from pomp.engine.starts import draw_starts
 from pomp.engine.units import Launch, Units
 from pomp.modes.jobs import RunRecord
 from pomp.modes.methods import SEVERAL
-from pomp.runs.folder import read_config
+from pomp.runs.folder import TASK, read_config
 from pomp.runs.kept import MODES_FILE, KeptRun
 from pomp.runs.published import published
 from pomp.runs.searches import read_modes, read_records
 from pomp.tasks.catalog import find_task, is_shipped
 from pomp.tasks.task import Setting
+
+_JOB = Record(
+    {"seed": COUNT, "modes": Listed(Record({"program": TEXT}, is_open=True))}, is_open=True
+)
+_ROW = Record({"jobs": Listed(_JOB)}, is_open=True)
+_RESULTS = Record({"tasks": Named(_ROW)}, is_open=True)
+"""What `report_searches` returns, as a file: the parts that are read."""
 
 
 def report_searches(
@@ -81,6 +89,7 @@ def _summary(values: list[float]) -> dict[str, float]:
 def _evaluate(folder: Path, starts: int, allow: Collection[str]) -> dict[str, Any]:
     config, found, records = read_config(folder), read_modes(folder), read_records(folder)
     try:
+        Record(TASK.fields, is_open=True).check(config)
         setting = find_task(config["task"], allow).configure(config["variant"], config["options"])
         return _evaluate_job(setting, config["score"], found, records, starts)
     except (KeyError, ValueError, TypeError) as error:
@@ -144,11 +153,11 @@ def evaluate_programs(
 def modes_of_results(path: Path) -> dict[tuple[str, int], tuple[str, ...]] | None:
     """The modes in a file of results, by task and seed; None if it is no such file."""
     try:
-        tasks = json.loads(path.read_text())["tasks"]
-        return {
-            (task, job["seed"]): tuple(mode["program"] for mode in job["modes"])
-            for task, row in tasks.items()
-            for job in row["jobs"]
-        }
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        tasks = read_json(path, "report on searches", _RESULTS)["tasks"]
+    except DataFileError:
         return None
+    return {
+        (task, job["seed"]): tuple(mode["program"] for mode in job["modes"])
+        for task, row in tasks.items()
+        for job in row["jobs"]
+    }

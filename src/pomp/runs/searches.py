@@ -11,11 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from pomp.analysis.bounds import check_bounded
 from pomp.analysis.selection import choose_modes
@@ -23,10 +20,13 @@ from pomp.core.configs import to_json
 from pomp.core.cuda import check_device
 from pomp.core.errors import ConfigError, DataFileError
 from pomp.core.extras import LEARN, require
+from pomp.core.schemas import COUNT, NAME, SCORE, TEXT, Listed, Record
+from pomp.core.storage import MOST_ARRAY_BYTES, read_bytes, read_json, with_checksum
+from pomp.core.texts import escape_html
 from pomp.embedding.weights import find_weights
 from pomp.modes.batch import ActiveRun, Batch
-from pomp.modes.jobs import Job, RunKey, RunRecord
-from pomp.modes.proposers import Arrays, Method
+from pomp.modes.jobs import Job, RunRecord
+from pomp.modes.proposers import Method
 from pomp.runs.asked import (
     Seeds,
     TaskLike,
@@ -37,7 +37,6 @@ from pomp.runs.asked import (
     task_modules,
 )
 from pomp.runs.folder import (
-    CONFIG_FILE,
     METRICS_FILE,
     STATE_FILE,
     RunFolder,
@@ -46,6 +45,7 @@ from pomp.runs.folder import (
     name_of,
 )
 from pomp.runs.kept import MODES_FILE, TRAJECTORY_FILE, read_metrics
+from pomp.runs.search_checkpoint import checkpoint_of, restore
 from pomp.runs.search_plan import SearchPlan, module_of
 from pomp.runs.work import SAVE_SECONDS, IsStopped, OnEvent, Progress, Watch, drive
 
@@ -85,8 +85,8 @@ class SearchResult:
     def _repr_html_(self) -> str:
         """What a notebook shows: the modes of every task and seed, and their returns."""
         rows = "".join(
-            f"<tr><td>{escape(str(one['task']))}</td><td>seed {one['seed']}</td>"
-            f"<td>{mode['return']:.3f}</td><td><code>{escape(mode['program'])}</code></td></tr>"
+            f"<tr><td>{escape_html(str(one['task']))}</td><td>seed {one['seed']}</td>"
+            f"<td>{mode['return']:.3f}</td><td><code>{escape_html(mode['program'])}</code></td></tr>"
             for one in self.searches
             for mode in one["modes"]
         )
@@ -206,8 +206,8 @@ class SearchRun:
         for job in self.jobs if self.folder.path is not None else ():
             folder, config = self._folder_of(job), {"seed": job.seed, **_describe(job)}
             folder.make()
-            folder.write_text(CONFIG_FILE, json.dumps(config, indent=2))
-        self.folder.restore(lambda arrays, values: _restore(batch, arrays, values))
+            folder.write_config(config)
+        self.folder.restore(lambda arrays, values: restore(batch, arrays, values))
         for job in self.jobs:
             self._write_metrics(job)
             self._take_choice(job)
@@ -241,7 +241,7 @@ class SearchRun:
     def save(self) -> None:
         """Write a checkpoint; the one before survives if this fails."""
         if self._batch is not None and self.folder.path is not None:
-            self.folder.write_arrays(STATE_FILE, *_state_of(self._batch))
+            self.folder.write_arrays(STATE_FILE, *checkpoint_of(self._batch))
 
     def close(self) -> None:
         """Do nothing: nothing goes on beside this."""
@@ -305,13 +305,14 @@ def _name_of(job: Job) -> tuple[str, str]:
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    return hashlib.sha256(read_bytes(path, "embedding", MOST_ARRAY_BYTES)).hexdigest()[:16]
 
 
 def _in_lines(result: dict[str, Any]) -> str:
     """JSON with a line for each mode: latents are long."""
     modes = ",\n  ".join(json.dumps(mode) for mode in result["modes"])
-    head = json.dumps({name: value for name, value in result.items() if name != "modes"})
+    sealed = with_checksum(result)
+    head = json.dumps({name: value for name, value in sealed.items() if name != "modes"})
     return f'{head[:-1]}, "modes": [\n  {modes}\n]}}\n'
 
 
@@ -325,15 +326,24 @@ def read_modes(path: Path) -> dict[str, Any]:
     Raises:
         DataFileError: it is missing or damaged.
     """
+    file = path / MODES_FILE if path.is_dir() else path
+    if not file.exists():
+        raise DataFileError(f"'{path}' is not finished; go on with --resume first")
     try:
-        found = json.loads((path / MODES_FILE if path.is_dir() else path).read_text())
-        if not {"task", "method", "seed", "modes"} <= set(found) or not found["modes"]:
-            raise ValueError
-    except FileNotFoundError as error:
-        raise DataFileError(f"'{path}' is not finished; go on with --resume first") from error
-    except (OSError, ValueError, TypeError) as error:
-        raise DataFileError(f"'{path}' holds no readable {MODES_FILE} of a search") from error
-    return dict(found)
+        return dict(read_json(file, "search's modes", _MODES))
+    except DataFileError as error:
+        what = f"'{path}' holds no readable {MODES_FILE} of a search"
+        raise DataFileError(f"{what}: {error}") from error
+
+
+_MODE = Record(
+    {"program": TEXT},
+    {
+        **{"latent": Listed(SCORE, most=4096), "score": SCORE, "return": SCORE},
+        **dict.fromkeys(("candidates", "executions", "actions"), COUNT),
+    },
+)
+_MODES = Record({"task": NAME, "method": NAME, "seed": COUNT, "modes": Listed(_MODE, 1)})
 
 
 def read_records(folder: Path) -> list[RunRecord]:
@@ -342,57 +352,6 @@ def read_records(folder: Path) -> list[RunRecord]:
     for line in read_metrics(folder):
         try:
             records.append(RunRecord.from_json(line))
-        except (ValueError, KeyError, TypeError):
+        except DataFileError:
             break
     return records
-
-
-def _state_of(batch: Batch) -> tuple[Arrays, dict[str, Any]]:
-    arrays: Arrays = {}
-    jobs, runs = [], []
-    for number, job in enumerate(batch.jobs):
-        jobs.append([record.to_json() for record in job.records])
-        if job.vectors:
-            arrays[f"job{number}.vectors"] = np.stack(job.vectors)
-            arrays[f"job{number}.latents"] = np.stack(job.latents)
-        for key, path in job.trajectories.items():
-            arrays[f"job{number}.trajectory{key.run}"] = path
-    for number, one in enumerate(batch.active):
-        kept, values = one.run.to_arrays()
-        arrays |= {f"run{number}.{name}": array for name, array in kept.items()}
-        if one.trajectory:
-            arrays[f"run{number}.trajectory"] = np.stack(one.trajectory)
-        results = {name: getattr(one, name) for name in _RESULTS}
-        place = {"job": batch.jobs.index(one.job), "mode": one.key.mode, "run": one.key.run}
-        runs.append({**place, "values": values, "results": results})
-    return arrays, {"jobs": jobs, "runs": runs}
-
-
-_RESULTS = ("candidates", "executions", "actions", "best_return", "curve")
-
-
-def _restore(batch: Batch, arrays: Arrays, header: dict[str, Any]) -> None:
-    for number, (job, lines) in enumerate(zip(batch.jobs, header["jobs"], strict=True)):
-        none = np.empty((0, 1), np.float32)
-        vectors = arrays.get(f"job{number}.vectors", none)
-        latents = arrays.get(f"job{number}.latents", none)
-        for line, vector, latent in zip(lines, vectors, latents, strict=True):
-            job.finish(RunRecord.from_json(line), vector, latent)
-        for run in range(len(lines)):
-            if f"job{number}.trajectory{run}" in arrays:
-                job.trajectories[RunKey(0, run)] = arrays[f"job{number}.trajectory{run}"]
-    for number, line in enumerate(header["runs"]):
-        job, key = batch.jobs[line["job"]], RunKey(line["mode"], line["run"])
-        job.mark_started(key)
-        one = batch.make_run(job, key)
-        own = {
-            name.partition(".")[2]: array
-            for name, array in arrays.items()
-            if name.partition(".")[0] == f"run{number}"
-        }
-        one.run.restore(own, line["values"])
-        one.trajectory = list(own.get("trajectory", ()))
-        for name in _RESULTS:
-            setattr(one, name, line["results"][name])
-        one.curve = [(int(a), int(b), float(c)) for a, b, c in one.curve]
-        batch.active.append(one)

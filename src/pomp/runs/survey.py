@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.errors import DataFileError, PompError
+from pomp.core.schemas import TEXT, Array, Record
 from pomp.core.storage import read_arrays
 from pomp.runs.kept import TRAJECTORY_FILE, KeptRun, read_metrics, read_search
 
@@ -245,8 +246,14 @@ def project_paths(name: str, file: Path) -> Paths:
     Raises:
         DataFileError: there is no such file, or it is damaged.
     """
-    arrays, _ = read_arrays(file, "trajectory")
-    return _project(name, [arrays[run].astype(np.float64) for run in sorted(arrays)])
+    arrays, _ = read_arrays(file, "trajectory", Record({"task": TEXT}))
+    runs = [arrays[run] for run in sorted(arrays)]
+    width = runs[0].shape[-1] if runs and runs[0].ndim else 0
+    for run, path in arrays.items():
+        Array("float16", (None, width)).check(path, run)
+    if not runs or not all(path.size for path in runs):
+        raise DataFileError(f"'{file}' holds no paths, or an empty one")
+    return _project(name, [path.astype(np.float64) for path in runs])
 
 
 def _project(name: str, runs: list[NDArray[np.float64]]) -> Paths:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from pomp.core.schemas import FREE, Listed, Named, Record
 from pomp.runs.folder import METRICS_FILE, RunFolder, name_of
 from pomp.runs.work import SAVE_SECONDS, IsStopped, Progress
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pomp.learning.training import Training
 
 _CHECKPOINT = "ensemble"  # what the names of checkpoints begin with
+_RECORDS = Listed(Named(FREE))  # of one member
 
 
 class TransitionsRun:
@@ -64,8 +66,10 @@ class TransitionsRun:
 
     def _take(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
         """Go on from a checkpoint: its `arrays`, each of its own shape `[...]`, and its values."""
+        members = len(self.training.members)
+        Record({"records": Listed(_RECORDS, members, members)}, is_open=True).check(values)
         self.training.restore(arrays, values)
-        self.records = [list(own) for own in values["records"]]
+        self.records = values["records"]
 
     def advance(self, is_stopped: IsStopped) -> None:
         """Play a rollout with every member, and learn from it."""

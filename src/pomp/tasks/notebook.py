@@ -1,8 +1,8 @@
 """A task as notebooks show it."""
 
 import base64
-from html import escape
 
+from pomp.core.texts import escape_html
 from pomp.tasks.task import Setting
 
 CELL = 20  # pixels of a cell in the picture of a start
@@ -24,9 +24,12 @@ def show_setting(setting: Setting) -> str:
         **{f"option {name}": value for name, value in setting.option_texts.items()},
     }
     table = "".join(
-        f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in rows.items()
+        f"<tr><td>{escape_html(name)}</td><td>{escape_html(value)}</td></tr>"
+        for name, value in rows.items()
     )
-    heading = f"<b>{escape(task.name)}</b> ({escape(task.suite)}): {escape(task.summary)}"
+    heading = (
+        f"<b>{escape_html(task.name)}</b> ({escape_html(task.suite)}): {escape_html(task.summary)}"
+    )
     return f"<div>{heading}<table>{table}</table>{_picture(setting)}</div>"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pomp.core.errors import ConfigError, UnknownNameError
+from pomp.core.texts import visible
 from pomp.experiments.tables import Mark
 
 SIGNS: Mapping[Mark, str] = {"": "", "above": "▲", "below": "▼"}
@@ -213,7 +214,7 @@ def _block_lines(block: Block) -> list[str]:
     if isinstance(block, Listing):
         runs = re.findall(r"`+", block.text)
         fence = "`" * max(3, 1 + max(map(len, runs), default=0))
-        return [f"**{_escape(block.title)}**", "", fence, *block.text.splitlines(), fence]
+        return [f"**{_escape(block.title)}**", "", fence, *visible(block.text).splitlines(), fence]
     inside = [line for one in block.blocks for line in ("", *_block_lines(one))]
     begin = "<details open>" if block.is_open else "<details>"
     return [begin, f"<summary>{_escape(block.title)}</summary>", *inside, "", "</details>"]
@@ -254,7 +255,7 @@ def _entry_text(entry: GridEntry) -> str:
 
 def _escape(text: str) -> str:
     """Return a text in which nothing is a sign of Markdown or HTML."""
-    one_line = " ".join(text.replace("&", "&amp;").replace("<", "&lt;").split())
+    one_line = " ".join(visible(text).replace("&", "&amp;").replace("<", "&lt;").split())
     return re.sub(r"([\\|*_`\[\]])", r"\\\1", one_line)
 
 

@@ -1,0 +1,359 @@
+"""No tests: one small example of every file that pomp reads, and what pomp does with it."""
+
+import contextlib
+import io
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import pomp
+from pomp.cli.main import main
+from pomp.core.configs import changed
+from pomp.core.errors import PompError
+from pomp.runs.folder import RunFolder
+
+MODES = ("DEF run m( move m)", "DEF run m( turnLeft m)")
+EVOLVE = {"chains": 4, "starts": 4, "validation_starts": 4, "steps": 10, "teams": 1}
+PPO = {
+    "ppo.total": 256, "ppo.actors": 4, "ppo.steps": 8, "ppo.minibatch": 16, "validation.every": 1,
+    "validation.episodes": 2, "learning_rates": (0.001,),
+}  # fmt: skip
+DATA = {"train": 32, "validation": 8, "test": 4, "seed": 5}
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file.
+
+    Attributes:
+        make: writes an example into an empty folder.
+        file: the file in it that is changed.
+        read: reads and uses what is in the folder.
+        has_checksum: whether every flipped bit must be noticed.
+    """
+
+    make: object
+    file: str
+    read: object
+    has_checksum: bool = False
+
+
+def command(*words):
+    """Call a command; what it refuses is raised again."""
+    errors = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()) as told, contextlib.redirect_stderr(errors):
+        try:
+            main([str(word) for word in words])
+        except SystemExit as ended:
+            code = ended.code
+    printed = told.getvalue() + errors.getvalue()
+    assert "\x1b" not in printed, "control characters were printed"
+    if code not in (0, 1):
+        raise PompError(errors.getvalue().strip())
+
+
+def evaluate(path):
+    command("eval", path, "--episodes", 1)
+
+
+# Machines
+
+
+def text_machine(folder):
+    pomp.load_machine("zoo:UpNDown/text").save(folder / "machine")
+    from pomp.machine.text import write_machine
+
+    write_machine(pomp.load_machine("zoo:UpNDown/text"), folder / "up.machine")
+
+
+def play_text(folder):
+    evaluate(folder / "up.machine")
+
+
+def play_folder(folder):
+    evaluate(folder / "machine")
+
+
+def network_machine(folder):
+    pomp.load_machine("zoo:StairClimber/network").save(folder)
+
+
+def program_file(folder):
+    (folder / "walk.txt").write_text("# walks\nDEF run m( WHILE c( frontIsClear c) w( move w) m)\n")
+
+
+def map_file(folder):
+    from pomp.engine.starts import draw_starts
+    from pomp.tasks.catalog import find_task
+
+    worlds = draw_starts(find_task("Maze").configure(), 1, 0)
+    (folder / "maze.txt").write_text(worlds.to_text() + "\n")
+
+
+def run_program(folder):
+    command("run", "Maze", folder / "walk.txt")
+
+
+def run_in_map(folder):
+    command("run", "Maze", MODES[0], "--world", folder / "maze.txt")
+
+
+# Runs
+
+
+def evolution(folder):
+    pomp.evolve("StairClimber", rounds=1, settings=EVOLVE, out=folder / "run")
+
+
+def resume_evolution(folder):
+    """Take up the checkpoint and compute one round more."""
+    from pomp.runs.evolutions import EvolveSeed
+
+    plan = replace(read_plan(folder, "evolve", _evolve_plan()), rounds=2)
+    [(setting, seed)] = plan.pairs
+    work = EvolveSeed(plan, setting, seed, RunFolder(folder / "run"), "")
+    work.open()
+    work.advance(lambda: False)
+
+
+def _evolve_plan():
+    from pomp.runs.evolve_plan import EvolvePlan
+
+    return EvolvePlan
+
+
+def read_plan(folder, kind, plan):
+    """Read a run's config as far as a plan."""
+    from pomp.runs.asked import plan_before
+
+    return plan_before(RunFolder(folder / "run"), kind, plan.from_json, resume=True, trusted=tuple)
+
+
+def report(folder):
+    command("report", folder / "run")
+
+
+def look_at(folder, kind, plan):
+    """Read a run's config as far as a plan, and report what is there."""
+    read_plan(folder, kind, plan)
+    command("report", folder / "run", *(("--starts", 1) if kind == "search" else ()))
+
+
+def look_at_evolution(folder):
+    look_at(folder, "evolve", _evolve_plan())
+
+
+def training(folder):
+    pomp.train("StairClimber", preset="paper", modes=MODES, settings=PPO, out=folder / "run")
+
+
+def resume_training(folder):
+    """Take up the checkpoint and learn from one rollout more."""
+    from pomp.runs.trainings import TrainRun
+    from pomp.runs.transitions import TransitionsRun
+
+    plan = read_plan(folder, "train", _train_plan())
+    longer = changed(plan.learning, {"ppo.total": 288})
+    run = TrainRun(replace(plan, learning=longer), "cpu", RunFolder(folder / "run"))
+    [work] = [one for one in run.works() if isinstance(one, TransitionsRun)][:1]
+    work.open()
+    work.advance(lambda: False)
+
+
+def _train_plan():
+    from pomp.runs.plan import TrainPlan
+
+    return TrainPlan
+
+
+def look_at_training(folder):
+    look_at(folder, "train", _train_plan())
+
+
+SEARCH = {"proposer.candidates": 64, "proposer.chains": 8}
+CEM = {"proposer.iterations": 3, "proposer.population": 4, "mode.runs": 1, "mode.modes": 2}
+
+
+def search_of(method, settings):
+    def make(folder):
+        taken = []
+        pomp.search(
+            "StairClimber", method=method, settings=settings, out=folder / "run",
+            on_event=lambda _: bool(taken) or taken.append(1),
+        )  # fmt: skip
+        if not (folder / "run/state.safetensors").is_file():
+            _stopped_search(folder, method, settings)
+
+    return make
+
+
+def _stopped_search(folder, method, settings):
+    """Begin a search again and keep the checkpoint of its second iteration."""
+    from pomp.modes.jobs import Job
+    from pomp.modes.methods import configure
+    from pomp.runs.searches import SearchRun
+    from pomp.tasks.catalog import find_task
+
+    setting = find_task("StairClimber").configure()
+    job = Job(setting, 0, configure(method, "paper", setting, settings))
+    run = SearchRun([job], "cpu", RunFolder(folder / "run"))
+    run.open()
+    run.advance(lambda: False)
+    run.save()
+
+
+def finished_search(folder):
+    pomp.search("StairClimber", method="cem", settings={**CEM, "mode.modes": 1}, out=folder / "run")
+
+
+def resume_search(folder):
+    pomp.search(out=folder / "run", resume=True)
+
+
+def look_at_search(folder):
+    from pomp.runs.search_plan import SearchPlan
+
+    look_at(folder, "search", SearchPlan)
+
+
+def plot(folder):
+    command("plot", folder / "run", "--out", folder / "picture.svg")
+
+
+# Embeddings
+
+
+@cache
+def _dataset():
+    from pomp.embedding import DatasetConfig, make_dataset
+
+    return make_dataset(DatasetConfig(**DATA))
+
+
+def dataset(folder):
+    from pomp.embedding import save_dataset
+
+    save_dataset(_dataset(), folder / "data.safetensors")
+
+
+def use_dataset(folder):
+    """Read it and take a step of a training on it."""
+    from pomp.embedding import load_dataset
+
+    _trainer(load_dataset(folder / "data.safetensors")).step(lambda: False)
+
+
+def _trainer(data):
+    from pomp.embedding import ModelConfig, TrainingConfig
+    from pomp.embedding.config import ReinforceConfig
+    from pomp.embedding.train import Trainer
+
+    model = ModelConfig(latent=8, width=8, policy_width=8)
+    reinforce = ReinforceConfig(start_accuracy=0.0, batch=16, states=3)
+    config = TrainingConfig(epochs=1, batch=16, demonstrations=2, model=model, reinforce=reinforce)
+    return Trainer(config, data, "cpu", lambda model, metrics: None)
+
+
+def weights(folder):
+    from pomp.embedding.weights import save_weights
+
+    save_weights(folder / "weights.safetensors", _trainer(_dataset()).model, {"metrics": {}})
+
+
+def use_weights(folder):
+    command("embedding", "info", folder / "weights.safetensors")
+
+
+def embedding_state(folder):
+    from pomp.core.storage import write_arrays
+
+    trainer = _trainer(_dataset())
+    trainer.step(lambda: False)
+    write_arrays(folder / "state.safetensors", *trainer.to_arrays())
+
+
+def resume_embedding(folder):
+    trainer = _trainer(_dataset())
+    RunFolder(folder).restore(trainer.restore)
+    trainer.step(lambda: False)
+
+
+# Results
+
+
+def store(folder):
+    from pomp.experiments.store import pack
+    from stores import keep, seeds_of
+
+    results = seeds_of("pomp", "Farmer", (0.5, 0.75))
+    keep(folder / "store", results)
+    (folder / "results.jsonl.gz").write_bytes(pack(results))
+
+
+def read_store(folder):
+    command("results", "query", "select mean from cells", "--store", folder / "store")
+
+
+def read_pack(folder):
+    command("results", "query", "select mean from cells", "--store", folder / "results.jsonl.gz")
+
+
+def piece(folder):
+    from pomp.experiments.cells import Cell
+    from pomp.experiments.pieces import cut
+
+    [made] = cut([Cell(method="leaps", task="Farmer", seed=0)], "cpu")
+    place = folder / "store/runs" / made.name
+    place.mkdir(parents=True)
+    (folder / "store/store.json").write_text('{"format": 1}')
+    (place / "piece.json").write_text(json.dumps({**made.to_json(), "seconds": 1.5}))
+    place.rename(folder / "store/runs/piece")
+
+
+def read_piece(folder):
+    from pomp.experiments.pieces import WorkPiece, read_told
+
+    WorkPiece.from_json(read_told(folder / "store/runs/piece/piece.json"))
+
+
+SEED = "run/StairClimber/seed0"
+CELL = "store/cells/paper/pomp/Farmer/seed0.json"
+FORMATS = {
+    "machine text": Format(text_machine, "up.machine", play_text),
+    "machine json": Format(text_machine, "machine/machine.json", play_folder, True),
+    "machine weights": Format(network_machine, "machine.safetensors", evaluate, True),
+    "network json": Format(network_machine, "machine.json", evaluate, True),
+    "program": Format(program_file, "walk.txt", run_program),
+    "map": Format(map_file, "maze.txt", run_in_map),
+    "evolve config": Format(evolution, "run/config.json", look_at_evolution, True),
+    "evolve state": Format(evolution, f"{SEED}/state.safetensors", resume_evolution, True),
+    "evolve metrics": Format(evolution, f"{SEED}/metrics.jsonl", plot),
+    "evaluation": Format(evolution, f"{SEED}/evaluation.json", report, True),
+    "train config": Format(training, "run/config.json", look_at_training, True),
+    "train state": Format(training, "run/ensemble12x12.safetensors", resume_training, True),
+    "search config": Format(finished_search, "run/config.json", look_at_search, True),
+    "modes": Format(finished_search, f"{SEED}/modes.json", look_at_search, True),
+    "search metrics": Format(finished_search, f"{SEED}/metrics.jsonl", look_at_search),
+    "trajectory": Format(finished_search, f"{SEED}/trajectory.safetensors", plot, True),
+    "cem state": Format(search_of("pomp", CEM), "run/state.safetensors", resume_search, True),
+    "climb state": Format(
+        search_of("hill-climbing", SEARCH), "run/state.safetensors", resume_search, True
+    ),
+    "dataset": Format(dataset, "data.safetensors", use_dataset, True),
+    "embedding": Format(weights, "weights.safetensors", use_weights, True),
+    "embedding state": Format(embedding_state, "state.safetensors", resume_embedding, True),
+    "cell": Format(store, CELL, read_store),
+    "store": Format(store, "store/store.json", read_store),
+    "pack": Format(store, "results.jsonl.gz", read_pack),
+    "piece": Format(piece, "store/runs/piece/piece.json", read_piece),
+}  # fmt: skip
+
+
+def make_example(name, root):
+    """Return the folder of an example, which is made on first use and shared by those alike."""
+    folder = Path(root) / FORMATS[name].make.__name__ / str(hash(FORMATS[name].make) % 1000)
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        FORMATS[name].make(folder)
+    return folder

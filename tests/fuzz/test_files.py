@@ -1,0 +1,40 @@
+"""Damaged and edited files of every format: refused in a line, or read; nothing else.
+
+`make fuzz` tries thousands and prints counts.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from damage import BAD, OK, try_files
+from formats import FORMATS
+
+SHORT = 4
+"""Cases of each format in the short suite."""
+
+
+@pytest.fixture(scope="module")
+def found():
+    """What became of every example as it is, and of some changed ones."""
+    return list(try_files(FORMATS, [None, *range(SHORT)]))
+
+
+def test_every_example_is_read_as_it_is(found):
+    unchanged = [told for told in found if told[1] is None]
+    assert [told for told in unchanged if told[2] != OK] == []
+    assert len(unchanged) == len(FORMATS)
+
+
+def test_some_changed_files_are_read_or_refused_in_a_line(found):
+    assert [told for told in found if told[2] in BAD] == []
+    assert len(found) == (1 + SHORT) * len(FORMATS)
+
+
+@pytest.mark.slow
+def test_many_changed_files_are_read_or_refused_in_a_line():
+    found = list(try_files(FORMATS, range(200), seconds=1800))
+    assert [told for told in found if told[2] in BAD] == []
