@@ -284,11 +284,11 @@ class Array:
         if not known.size:
             return
         low, high = known.min(), known.max()
-        if not (self.low <= low and high <= self.high):  # so that NaN does not pass
-            told = Quoted(f"{low} to {high}")
-            raise SchemaError(place, f"numbers from {self.low:g} to {self.high:g}", told)
+        told = Quoted(f"{low} to {high}")
         if self.is_finite and not (np.isfinite(low) and np.isfinite(high)):
-            raise SchemaError(place, "finite numbers", Quoted(f"{low} to {high}"))
+            raise SchemaError(place, "finite numbers", told)
+        if not (self.low <= low and high <= self.high):  # so that NaN does not pass
+            raise SchemaError(place, f"numbers from {self.low:g} to {self.high:g}", told)
 
 
 class Quoted(str):
