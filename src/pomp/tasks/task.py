@@ -333,12 +333,12 @@ class Setting:
         if self.variant not in task.variants:
             raise UnknownNameError(f"variant of {task.name}", str(self.variant), task.variants)
         size = (self.height, self.width)
+        if _is_size(size) and (expected := task.wrong_size(*size)):
+            got = f"{self.height}x{self.width}"
+            raise ConfigError(f"{task.name} takes a grid of {expected}, got {got}")
         if not _is_size(size) or not all(SMALLEST <= side <= LARGEST for side in size):
             got = f"{self.height!r:.40} and {self.width!r:.40}"
             raise ConfigError(f"a grid has {SMALLEST} to {LARGEST} rows and columns, got {got}")
-        if expected := task.wrong_size(*size):
-            got = f"{self.height}x{self.width}"
-            raise ConfigError(f"{task.name} takes a grid of {expected}, got {got}")
         if type(self.scale) is not int or self.scale not in task.scales:
             listed = ", ".join(map(str, task.scales))
             raise ConfigError(f"{task.name} has scale {listed}, got {self.scale!r:.40}")
