@@ -42,6 +42,7 @@ test-slow: install  ## run the long tests too
 	$(BIN)/python -m pytest -m 'slow and not cuda'
 
 fuzz: install  ## change files of every format at random and read them (CASES=2000 of each, an hour)
+	$(BIN)/python tests/fuzz/workers.py
 	$(BIN)/python tests/fuzz/damage.py --cases $(or $(CASES),2000) --minutes $(or $(MINUTES),60)
 
 check: install  ## lint, format, types, layers, and what tools/check_house.py counts

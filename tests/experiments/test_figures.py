@@ -77,8 +77,8 @@ def test_of_a_packed_file_the_modes_are_known(tmp_path):
 
 def test_the_paths_of_the_first_seed_that_has_kept_some_are_shown(tmp_path):
     file = tmp_path / "trajectory.safetensors"
-    runs = {"run0": np.eye(3, 4, dtype=np.float32), "run1": np.ones((2, 4), np.float32)}
-    write_arrays(file, runs, {})
+    runs = {"run0": np.eye(3, 4, dtype=np.float16), "run1": np.ones((2, 4), np.float16)}
+    write_arrays(file, runs, {"task": "FourCorner"})
     results = seeds_of("cem", "FourCorner", (0.5, 0.5))
     files = {results[1].cell: {file.name: file.read_bytes()}}
     [paths] = trace_paths(keep(tmp_path / "store", results, files), results)

@@ -17,7 +17,7 @@ from pomp.embedding import demonstrate, random_worlds
 from pomp.engine import reset
 from pomp.envs import KarelEnv, KarelVectorEnv, ProgramOptionEnv
 from pomp.evolution import EvolveConfig
-from pomp.evolution.genome import Machines
+from pomp.evolution.checkpoint import machines_of
 from pomp.evolution.play import play_machines
 from pomp.karel import Cap
 from pomp.karel.dynamics import WALL
@@ -209,8 +209,8 @@ def _play_genome(field, value):
     else:
         arrays[field] = np.full_like(arrays[field], value)
         arrays["targets"] = np.where(arrays["targets"] < 0, 0, arrays["targets"]).astype(np.int8)
-    machines = Machines.from_named(arrays)
-    play_machines(setting_of(), machines, worlds_of(), EvolveConfig())
+    config = EvolveConfig(tokens=ids.shape[2])
+    play_machines(setting_of(), machines_of(arrays, "", config, 1), worlds_of(), config)
 
 
 def _step_episodes(choices):

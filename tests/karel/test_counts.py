@@ -29,9 +29,9 @@ def random_worlds(size, count):
     grid = np.where(draw.random(shape) < 0.2, WALL, 0) + np.where(draw.random(shape) < 0.5, ZERO, 0)
     grid = grid + marked * draw.integers(1, 10, shape)
     grid[:, [0, -1]] = grid[:, :, [0, -1]] = WALL
-    worlds.cells[:] = grid.reshape(count, -1)
+    worlds.arrays.cells[:] = grid.reshape(count, -1)
     rows, cols = draw.integers(1, size[0] - 1, count), draw.integers(1, size[1] - 1, count)
-    worlds.pose[:] = (rows * size[1] + cols) * 4 + draw.integers(0, 4, count)
+    worlds.arrays.pose[:] = (rows * size[1] + cols) * 4 + draw.integers(0, 4, count)
     return setting, worlds
 
 

@@ -137,7 +137,7 @@ def test_as_text_it_stands_beside_every_published_row():
     [
         (lambda: pomp.evaluate_policy("Harvester", 3), "has predict or get_action; got 3"),
         (lambda: pomp.evaluate_policy("Harvester", Model), "or has predict"),
-        (lambda: pomp.evaluate_policy("Harvester", turn, episodes=0), "at least 1, got 0"),
+        (lambda: pomp.evaluate_policy("Harvester", turn, episodes=0), "at least 1 .*got 0"),
         (lambda: pomp.evaluate_policy("Harvester", turn, seed=-1), "not negative, got -1"),
         (lambda: pomp.evaluate_policy("Harvester", lambda _: 9, episodes=1), "from 0 to 4"),
         (lambda: pomp.evaluate_policy("Harvester", lambda _: 1.5), "number of an action, got 1.5"),

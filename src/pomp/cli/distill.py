@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import Allowed, check_seed
+from pomp.cli.output import say
 from pomp.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ class Distill:
         found = self._distill(load_machine(self.machine, self.allow), config)
         save_distillation(found, self.out)
         if self.json:
-            print(json.dumps({**found.to_json(), "out": self.out}))
+            say(json.dumps({**found.to_json(), "out": self.out}))
         else:
-            print(_text(found.to_json(), self.out))
+            say(_text(found.to_json(), self.out))
         return 0
 
     def _distill(self, machine: "ProgramMachine", config: "DistillationConfig") -> "Distillation":

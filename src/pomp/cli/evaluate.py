@@ -104,7 +104,7 @@ class Eval:
         told = found.to_json()
         del told["endings"]  # it never chooses to end
         name = policy.setting.task.name
-        print(json.dumps(told) if self.json else _text(name, self.scale, told))
+        say(json.dumps(told) if self.json else _text(name, self.scale, told))
         return 0
 
 

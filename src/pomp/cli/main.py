@@ -103,7 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
         status = 2
     except MemoryError as error:
         told = f": {error}" if str(error) else ""
-        print(f"pomp: not enough memory{told}; ask for less at once", file=sys.stderr)
+        say(f"pomp: not enough memory{told}; ask for less at once", to_errors=True)
         status = 2
     except KeyboardInterrupt:
         say("pomp: interrupted", to_errors=True)

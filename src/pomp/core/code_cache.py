@@ -57,6 +57,9 @@ def keep_source(name: str, content: bytes) -> Path:
     """Write a module into the folder, unless it is there, and return its file.
 
     If the folder has filled up meanwhile, the file is in a folder of this process's.
+
+    Raises:
+        OutputError: nothing can be written there either.
     """
     path = cache_folder() / name
     try:
@@ -65,7 +68,10 @@ def keep_source(name: str, content: bytes) -> Path:
     except OSError as error:
         path = _own_folder() / name
         warn_once(f"cannot keep compiled code in {cache_folder()} ({error})")
-        write_atomically(path, content)
+        try:
+            write_atomically(path, content)
+        except OSError as again:
+            raise OutputError(f"cannot write '{path}', code to be compiled: {again}") from again
     return path
 
 

@@ -100,6 +100,11 @@ class Code:
         vars(code).update({name: read_only(array) for name, array in arrays.items()}, depth=depth)
         return code
 
+    def rows(self, chosen: slice) -> "Code":
+        """Return some of the programs, without sources."""
+        none = np.empty((0, 0), np.int16)
+        return Code._of(self.instructions[chosen], self.valid[chosen], self.depth, none)
+
     def followed_by(self, other: "Code", rows: NDArray[np.integer]) -> "Code":
         """Return these programs, and behind them some `rows` `[N]` of others, without sources."""
         width = max(self.instructions.shape[1], other.instructions.shape[1])

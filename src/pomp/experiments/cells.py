@@ -107,7 +107,8 @@ class Cell:
     @property
     def is_quantised(self) -> bool:
         """Whether its policy is a network that remembers, quantised."""
-        return self.stage == "policy" and self.has_network and self.learning.network.memory > 0
+        is_learned = self.stage == "policy" and self.row.kind == "actions"
+        return is_learned and self.learning.network.memory > 0
 
     @property
     def is_choice(self) -> bool:

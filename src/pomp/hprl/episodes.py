@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pomp.core.arrays import read_only
 from pomp.core.cuda import fill
 from pomp.core.errors import ConfigError
 from pomp.core.graphs import prepare
@@ -56,11 +57,14 @@ class ProgramEpisodes(Episodes):
             setting, sets, worlds, config.episode, restarts=restarts, until_done=until_done
         )
         self._instructions = np.array(self._code.instructions)  # [B + 1, L]: the last has no world
+        if worlds.device == "cpu":  # the same memory, which only `put` writes
+            self._macro = self._macro._replace(code=read_only(self._instructions))
 
     def put(self, code: Code) -> None:
         """Give every world its next program; where it is none, the next step does nothing."""
         self._instructions[:-1] = code.instructions
-        fill(self._macro.code, self._instructions)
+        if self.worlds.device == "cuda":
+            fill(self._macro.code, self._instructions)
         own = np.where(code.valid, np.arange(len(code)), -1)
         fill(self._macro.first, own.astype(np.int32))
 
@@ -119,8 +123,7 @@ class LatentViews(Views):
         first = 0
         for batch in self._playing:
             rows = slice(first, first + len(batch))
-            none = np.empty((0, 0), np.int16)
-            batch.put(Code(code.instructions[rows], code.valid[rows], code.depth, none))
+            batch.put(code.rows(rows))
             first += len(batch)
         self.take(self._same)
         return torch.from_numpy(code.valid).to(latents.device).view(latents.shape[:2])

@@ -40,6 +40,13 @@ LAST_WORDS = "DEF run m( turnLeft turnLeft turnLeft turnLeft m)"
 _LEAST_WORLDS = 64  # below which another thread does not pay
 _STATE = (np.int64, np.int32, np.uint8, np.float64, np.float64, np.uint8, np.int32)
 
+_WRONG = {
+    "mode": "the last mode of an episode is none of its modes",
+    "taken": "an episode has taken other than 0 to {} macro steps",
+    "ending": "an episode ends in other ways than 0 to {}",
+    "idle": "whether a mode was idle is 0 or {}",
+}
+
 
 class Episodes:
     """B worlds, each with its own set of modes.
@@ -150,8 +157,7 @@ class Episodes:
             array, least = state[name], -1 if name == "mode" else 0
             check_array(name, array, dtype, (len(self),))
             if name in most and not ((array >= least) & (array <= most[name])).all():
-                highest = np.max(most[name])
-                raise ConfigError(f"{name} of episodes is {least} to {highest} in a checkpoint")
+                raise ConfigError(_WRONG[name].format(most[name]))
         for array, one in zip(self.worlds.arrays, fresh.arrays, strict=True):
             fill(array, one)
         for name, array in state.items():
