@@ -17,19 +17,11 @@ SHORT = 4
 """Cases of each format in the short suite."""
 
 
-@pytest.fixture(scope="module")
-def found():
-    """What became of every example as it is, and of some changed ones."""
-    return list(try_files(FORMATS, [None, *range(SHORT)]))
-
-
-def test_every_example_is_read_as_it_is(found):
+def test_examples_are_read_and_some_changed_files_read_or_refused_in_a_line():
+    found = list(try_files(FORMATS, [None, *range(SHORT)]))
     unchanged = [told for told in found if told[1] is None]
     assert [told for told in unchanged if told[2] != OK] == []
     assert len(unchanged) == len(FORMATS)
-
-
-def test_some_changed_files_are_read_or_refused_in_a_line(found):
     assert [told for told in found if told[2] in BAD] == []
     assert len(found) == (1 + SHORT) * len(FORMATS)
 

@@ -126,7 +126,7 @@ class LatentViews(Views):
             batch.put(code.rows(rows))
             first += len(batch)
         self.take(self._same)
-        return torch.from_numpy(code.valid).to(latents.device).view(latents.shape[:2])
+        return torch.from_numpy(np.array(code.valid)).to(latents.device).view(latents.shape[:2])
 
 
 def draw_counters(programs: int, height: int, width: int) -> NDArray[np.uint8]:
