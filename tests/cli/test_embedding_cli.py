@@ -168,7 +168,10 @@ def test_what_is_not_given_beside_resume_is_as_it_was(capsys, tmp_path):
     sizes = ("--dataset.train", "40", "--dataset.validation", "8", "--dataset.test", "8")
     train = ("embedding", "train", "--out", str(out))
     small = ("--training.batch", "20", "--training.reinforce.batch", "20")
-    assert call(capsys, *train, "paper", *sizes, *small, "--training.epochs", "1")[0] == 0
+    parts = ("latent", "width", "policy-width")
+    narrow = [one for part in parts for one in (f"--training.model.{part}", "16")]
+    begun = (*train, "paper", *sizes, *small, *narrow, "--training.epochs", "1")
+    assert call(capsys, *begun)[0] == 0
     status, output, errors = call(capsys, *train, "--resume", "paper")
     assert (status, "was finished before" in output) == (0, True), errors
     status, output, errors = call(capsys, *train, "--resume", "paper", "--training.epochs=2")

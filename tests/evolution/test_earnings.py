@@ -138,7 +138,7 @@ def test_a_machine_that_goes_on_when_all_is_done_pays_a_little() -> None:
 def parents_of(found, thresholds, **changes):
     """Of machines that earned as `found`; a world not played yet may be worth 1."""
     shape = found.earned.shape
-    orders = np.broadcast_to(np.arange(shape[1]), shape)
+    orders = np.broadcast_to(np.arange(shape[1]), shape).copy()  # as a search has them
     known = Parents(thresholds, found.earned - 5.0, np.ones(shape), orders, trust=shape[1])
     return replace(known, **changes)
 

@@ -24,7 +24,11 @@ PPO = (
 )  # fmt: skip
 SEARCH = ("mode.runs=2", "proposer.iterations=8", "proposer.population=8")
 SIZES = ("--dataset.train", "40", "--dataset.validation", "8", "--dataset.test", "8")
-SMALL = ("--training.batch", "20", "--training.reinforce.batch", "20", "--training.epochs", "2")
+SMALL = (
+    "--training.batch", "20", "--training.reinforce.batch", "20", "--training.epochs", "2",
+    "--training.model.latent", "16", "--training.model.width", "16",
+    "--training.model.policy-width", "16",
+)  # fmt: skip
 
 
 def changes(settings):
