@@ -46,6 +46,8 @@ USES = (
     (["search", "StairClimber", "--out", "no"], 2, "pip install 'pomp-rl[learn]'"),
 )
 """Commands beside copies of the examples: their arguments, status, a part of the answer."""
+SETTINGS = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+"""Environment variables that are not passed on: without kept byte code each command takes long."""
 
 
 def main(interpreters: list[str]) -> None:
@@ -104,7 +106,7 @@ def use(pomp: Path) -> None:
 
 def _call(command: list[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command without the settings of a checkout; errors and output come together."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    kept = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     together = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     return subprocess.run(command, cwd=folder, env=kept, check=False, **together)
 

@@ -21,7 +21,9 @@ STAIRS = "DEF run m( turnLeft move turnRight move m)"
 BACK = "DEF run m( turnLeft turnLeft m)"
 
 
-@pytest.mark.parametrize("name", ["Seesaw", "UpNDown", "InfDoorKey"])
+@pytest.mark.parametrize(
+    "name", ["Seesaw", "UpNDown", pytest.param("InfDoorKey", marks=pytest.mark.slow)]
+)
 def test_an_estimate_of_the_printed_modes_is_below_their_bound_and_not_far(name):
     setting = find_task(name).configure()
     found, most = estimate(setting, PRINTED[name]), bound(setting, PRINTED[name])

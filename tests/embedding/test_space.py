@@ -80,8 +80,15 @@ def test_the_embedding_of_hprl_is_of_its_recipe_and_gives_programs_back():
     space = Embedding.load("hprl")
     assert space.model.config == HPRL_MODEL
     assert space.model.parameter_counts()["total"] == 931_359
+    assert data_of(space.card)[0] == HPRL_RECIPE.dataset
+    assert space.texts(space.encode([WALK, TURN])) == [WALK, TURN]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("hprl" not in shipped_names(), reason="not shipped with this copy")
+def test_the_embedding_of_hprl_gives_fresh_programs_back():
+    space = Embedding.load("hprl")
     data, draws = data_of(space.card)
-    assert data == HPRL_RECIPE.dataset
     fresh = draw_fresh(data, 100, 11, draws=draws)
     found = evaluate_embedding(space, fresh, seed=3)
     assert found["program_accuracy"] >= 0.95

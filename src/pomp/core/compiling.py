@@ -29,6 +29,7 @@ from numba.core.errors import NumbaError
 from pomp.core.code_cache import LOGGER, cache_folder, make_private, prune, warn_once
 from pomp.core.errors import ConfigError
 from pomp.core.fingerprints import fingerprint
+from pomp.core.pasting import Compiler
 from pomp.core.storage import write_atomically
 
 MOST_THREADS = "POMP_THREADS"
@@ -57,9 +58,15 @@ def scalar(function: F) -> F:
 
 def routine(function: F) -> F:
     """Mark a large function of a kernel, which is called instead of pasted: it compiles sooner."""
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
-    called: Any = numba.njit(**options)(function)
+    called: Any = _njit(function)
     return called
+
+
+def _njit(function: Callable[..., Any]) -> Any:
+    """Return Numba's dispatcher of a function that is not pasted."""
+    # Without `_nrt=False` reference counts stay in the inner loop: a third of the speed.
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+    return numba.njit(pipeline_class=Compiler, **options)(function)
 
 
 def check_compiled(
@@ -229,9 +236,7 @@ class Kernel:
             kept = []
         if not kept:
             LOGGER.info("compiling %s (once; kept in %s)", self._title, cache_folder())
-        # Without `_nrt=False` reference counts stay in the inner loop: a third of the speed.
-        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
-        dispatcher: Any = numba.njit(**options)(self.py_func)
+        dispatcher: Any = _njit(self.py_func)
         dispatcher._cache = cache_in(self._folder, FunctionCache, self.py_func)
         self._misses = dispatcher.stats.cache_misses
         return dispatcher

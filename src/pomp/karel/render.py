@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 
@@ -36,51 +37,57 @@ def draw_map(world: Map, cell: int | None = None, caption: str = "") -> Image.Im
     """
     height, width = world.grid.shape
     cell = cell or max(4, min(CELL, LARGEST_PICTURE // max(height, width)))
-    unit = cell * _OVERSAMPLING
-    picture = Image.new("RGB", (width * unit, height * unit), _GROUND)
-    pen = ImageDraw.Draw(picture)
+    picture = Image.new("RGB", (width * cell, height * cell), _GROUND)
     for row in range(height):
         for col in range(width):
-            _draw_cell(pen, int(world.grid[row, col]), row, col, unit)
-    _draw_agent(pen, world, unit)
-    picture = picture.resize((width * cell, height * cell), Image.Resampling.LANCZOS)
+            is_here = (row, col) == (world.row, world.col)
+            shown = int(world.grid[row, col]) & (WALL | COUNT)
+            tile = _draw_tile(shown, int(world.facing) if is_here else None, cell)
+            picture.paste(tile, (col * cell, row * cell))
     return _with_caption(picture, caption, cell) if caption else picture
 
 
-def _draw_cell(pen: ImageDraw.ImageDraw, byte: int, row: int, col: int, unit: int) -> None:
-    left, top = col * unit, row * unit
-    box = (left, top, left + unit - 1, top + unit - 1)
+@lru_cache(maxsize=1024)
+def _draw_tile(byte: int, facing: int | None, cell: int) -> Image.Image:
+    """Return the picture of a cell, and of the agent if it stands there and faces somewhere."""
+    unit = cell * _OVERSAMPLING
+    tile = Image.new("RGB", (unit, unit), _GROUND)
+    pen = ImageDraw.Draw(tile)
+    _draw_cell(pen, byte, unit)
+    if facing is not None:
+        _draw_agent(pen, facing, unit)
+    return tile.resize((cell, cell), Image.Resampling.LANCZOS)
+
+
+def _draw_cell(pen: ImageDraw.ImageDraw, byte: int, unit: int) -> None:
+    box = (0, 0, unit - 1, unit - 1)
     if byte & WALL:
         pen.rectangle(box, fill=_WALL)
         return
     pen.rectangle(box, outline=_LINE, width=max(1, unit // 48))
     count = byte & COUNT
     if count:
-        inset = unit * 0.3
-        middle, centre = left + unit / 2, top + unit / 2
-        reach = unit / 2 - inset + unit * 0.06
+        middle, reach = unit / 2, unit * 0.26
         pen.polygon(
             [
-                (middle, centre - reach),
-                (middle + reach, centre),
-                (middle, centre + reach),
-                (middle - reach, centre),
+                (middle, middle - reach),
+                (middle + reach, middle),
+                (middle, middle + reach),
+                (middle - reach, middle),
             ],
             fill=_MARKER,
         )
         if count > 1:
             font = ImageFont.load_default(size=unit * 0.3)
-            pen.text((middle, centre), str(count), fill=_ON_MARKER, font=font, anchor="mm")
+            pen.text((middle, middle), str(count), fill=_ON_MARKER, font=font, anchor="mm")
 
 
-def _draw_agent(pen: ImageDraw.ImageDraw, world: Map, unit: int) -> None:
+def _draw_agent(pen: ImageDraw.ImageDraw, facing: int, unit: int) -> None:
     """A dart that points where the agent faces; open, so that a marker below it shows."""
     shape = [(0.0, -0.38), (0.30, 0.34), (0.0, 0.16), (-0.30, 0.34)]
-    for _ in range(world.facing):
+    for _ in range(facing):
         shape = [(-y, x) for x, y in shape]
-    middle, centre = (world.col + 0.5) * unit, (world.row + 0.5) * unit
-    corners = [(middle + x * unit, centre + y * unit) for x, y in shape]
-    pen.polygon(corners, fill=_AGENT)
+    pen.polygon([((x + 0.5) * unit, (y + 0.5) * unit) for x, y in shape], fill=_AGENT)
 
 
 def _with_caption(picture: Image.Image, caption: str, cell: int) -> Image.Image:
@@ -122,7 +129,7 @@ def save_animation(
     if path.suffix.lower() == ".mp4":
         _write(path, _mp4_bytes(frames, milliseconds))
         return
-    first, *rest = (frame.quantize(64, dither=Image.Dither.NONE) for frame in frames)
+    first, *rest = (frame.quantize(64, Image.Quantize.MAXCOVERAGE) for frame in frames)
     durations = [milliseconds] * (1 + len(rest))
     durations[0] = durations[-1] = 10 * milliseconds
     content = BytesIO()
