@@ -2,7 +2,7 @@
 
 A misuse is a name and a function. What comes of it must be a clear refusal, or a harmless answer
 where the value happens to mean something; never a dead process, one that hangs, or an error from
-the depths. Those of `EDITED` could reach memory that is not theirs, so they must be refused.
+the depths. Those of the kinds in `EDITED` must be refused.
 """
 
 from dataclasses import replace
@@ -360,5 +360,13 @@ def large_requests():
     yield "a billion environments", lambda: KarelVectorEnv("Snake", num_envs=10**9)
 
 
-EDITED = [*edited_worlds(), *written_objects(), *exchanged_parts(), *large_requests()]
-ALL = dict([*EDITED, *changed_machines(), *calls_with_junk()])
+KINDS = {
+    "edited worlds": dict(edited_worlds()),
+    "written objects": dict(written_objects()),
+    "exchanged parts": dict(exchanged_parts()),
+    "large requests": dict(large_requests()),
+    "changed machines": dict(changed_machines()),
+    "calls with junk": dict(calls_with_junk()),
+}
+EDITED = ("edited worlds", "written objects", "exchanged parts", "large requests")
+"""The kinds that could reach memory that is not theirs."""
