@@ -109,6 +109,8 @@ def written_objects():
     yield "cells of worlds written", lambda: _write(worlds_of().cells)
     yield "grid of worlds written", lambda: _write(worlds_of().grid)
     yield "memory of worlds written", lambda: _write(worlds_of().memory)
+    for name in ("cells", "pose", "memory", "stream"):
+        yield f"{name} of arrays written", partial(_write_array, name)
     yield "worlds of a rollout written", lambda: _write(run(worlds_of()).worlds.pose)
     yield "instructions written", lambda: _write(pomp.compile_programs(PROGRAMS).instructions)
     yield "constants of a setting written", lambda: _write(setting_of().constants)
@@ -121,6 +123,10 @@ def written_objects():
 
 def _write(array):
     array[...] = array.max() + 99
+
+
+def _write_array(name):
+    _write(getattr(worlds_of().arrays, name))
 
 
 def exchanged_parts():

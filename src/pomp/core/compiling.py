@@ -298,6 +298,8 @@ def parts_for(work: int, threads: int | None, *, least: int) -> int:
     """
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int)):
         raise ConfigError(f"threads must be a whole number, or None for all, got {threads!r:.80}")
+    if work < 2 * least:  # asking how many there are takes longer than other checks together
+        return 1
     available = thread_count()
     wanted = available if threads is None else max(1, min(threads, available))
     return max(1, min(wanted, work // least))

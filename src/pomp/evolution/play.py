@@ -23,7 +23,7 @@ from pomp.engine.rule_machine import (
 from pomp.evolution.config import BUDGETS, INTERRUPTED, EvolveConfig
 from pomp.evolution.genome import Machines, sensors_of
 from pomp.karel.sensors import Sensor
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 from pomp.machine.config import EpisodeConfig
 from pomp.tasks.task import Setting
 
@@ -154,7 +154,7 @@ def _play_on_cpu(
     def run_part(part: int) -> None:
         scratch = Lane.empty(worlds.cells.shape[1], worlds.memory.shape[1], code.depth)
         run_machines(
-            part, parts, played, terms, expected, setting.constants, worlds.arrays, earnings,
+            part, parts, played, terms, expected, setting.constants, memory_of(worlds), earnings,
             scratch,
         )  # fmt: skip
 
@@ -174,7 +174,7 @@ def _play_on_gpu(
     run_machines = cuda_kernels_of(setting, code.depth, own).run_machines
     run_machines[blocks_for(shape[0] * shape[1]), THREADS](
         as_launchable_group(played), as_launchable_group(terms), constants_on_device(setting),
-        as_launchable_group(worlds.arrays), as_launchable(earned), as_launchable(tallies),
+        as_launchable_group(memory_of(worlds)), as_launchable(earned), as_launchable(tallies),
     )  # fmt: skip
     all_worlds = np.full(shape[0], shape[1], np.int32)
     return Scores(earned.copy_to_host(), all_worlds, tallies.copy_to_host().sum(axis=1))

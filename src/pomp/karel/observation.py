@@ -8,7 +8,7 @@ from pomp.core.compiling import kernel, launch, parts_for, scalar
 from pomp.core.cuda import as_launchable, empty_on_device
 from pomp.core.errors import ConfigError
 from pomp.karel.dynamics import COUNT, WALL, ZERO
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 
 CHANNELS = (8, 16)
 """HPRL and HIPO show up to two markers a cell, LEAPS up to ten."""
@@ -84,6 +84,6 @@ def observe(
         raise ConfigError(f"out must be contiguous uint8 of shape {shape}")
     parts = parts_for(len(worlds), threads, least=_LEAST_WORLDS)
     edges = [len(worlds) * part // parts for part in range(parts + 1)]
-    target, (cells, pose, *_) = planes.reshape(flat), worlds.arrays
+    target, (cells, pose, *_) = planes.reshape(flat), memory_of(worlds)
     launch(parts, lambda part: _observe(edges[part], edges[part + 1], cells, pose, target))
     return planes
