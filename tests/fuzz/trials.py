@@ -2,6 +2,7 @@
 
 - `files`: files of every format, changed at random and read;
 - `calls`: public calls, misused;
+- `interrupts`: calls that compute for long, and Ctrl-C;
 - `kills`: runs killed at random moments, resumed, and compared with whole ones.
 
 It prints for each kind how often what came of a case, and the bad ones with what makes them again;
@@ -25,8 +26,8 @@ sys.path[:0] = [str(_HERE), str(_HERE.parent)]
 
 from workers import BAD, GOOD, Workers  # noqa: E402 - found there
 
-TRIALS = {"calls": "calls", "kills": "kills", "files": "damage"}
-COUNTS = {"kills": 20, "files": 2000}
+TRIALS = {"calls": "calls", "interrupts": "interrupts", "kills": "kills", "files": "damage"}
+COUNTS = {"interrupts": 3, "kills": 20, "files": 2000}
 OUTCOMES = (*GOOD, *BAD)
 PACKAGES = ("numpy", "numba", "torch", "safetensors")
 
@@ -113,7 +114,7 @@ def _main():
     asked = argparse.ArgumentParser(description="Try what strangers, callers and kills could do.")
     asked.add_argument("trials", nargs="*", choices=[*TRIALS, []], help="all, if none is named")
     asked.add_argument("--only", action="append", help="a kind; may be given several times")
-    asked.add_argument("--cases", type=int, help="of each kind: 2000 files, 20 kills; all calls")
+    asked.add_argument("--cases", type=int, help="of each kind; all of calls")
     asked.add_argument("--first", type=int, default=0, help="the number of the first case")
     asked.add_argument("--seed", type=int, default=0, help="what cases are drawn with")
     asked.add_argument("--processes", type=int, default=os.cpu_count())

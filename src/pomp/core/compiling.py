@@ -34,7 +34,7 @@ from pomp.core.storage import write_atomically
 MOST_THREADS = "POMP_THREADS"
 """The environment variable that says how many threads compiled code may use at most."""
 
-CALLS_AT_ONCE = 1 << 26
+CALLS_AT_ONCE = 1 << 25
 """Calls of the interpreter between two looks for Ctrl-C: less than a second."""
 
 _CONFIG: Any = numba.config
