@@ -14,7 +14,7 @@ from pomp.core.streams import Purpose, open_streams
 from pomp.engine.checks import check_places, check_setting
 from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
 from pomp.karel.dynamics import CAP, COUNT
-from pomp.karel.world import Map, WorldBatch, Worlds
+from pomp.karel.world import Map, WorldBatch, Worlds, memory_of
 from pomp.tasks.task import MAX_STARTS, Setting, Start
 
 _CELLS_AT_ONCE = 1 << 22
@@ -36,6 +36,11 @@ def reset(setting: Setting, streams: NDArray[np.uint64], device: str = "cpu") ->
     check_setting(setting)
     streams = check_streams(streams)
     check_memory(f"{len(streams)} worlds", len(streams), bytes_of_world(setting))
+    return _drawn(setting, streams, device)
+
+
+def _drawn(setting: Setting, streams: NDArray[np.uint64], device: str) -> WorldBatch:
+    """Return fresh worlds of `streams` `[B]` uint64, for which there is memory."""
     worlds = empty_worlds(setting, len(streams)).to(device)
     reset_again(setting, worlds, streams)
     return worlds
@@ -48,13 +53,13 @@ def bytes_of_world(setting: Setting) -> int:
 
 def reset_again(setting: Setting, worlds: WorldBatch, streams: NDArray[np.uint64]) -> None:
     """Draw a start for each world, in place, from its own of `streams` `[B]` uint64."""
-    fill(worlds.arrays.stream, streams)
+    fill(memory_of(worlds).stream, streams)
     if worlds.device == "cuda":
         cuda_kernels_of(setting).reset_worlds[blocks_for(len(worlds)), THREADS](
-            constants_on_device(setting), as_launchable_group(worlds.arrays)
+            constants_on_device(setting), as_launchable_group(memory_of(worlds))
         )
     else:
-        draw, arrays = kernels_of(setting.task).reset_worlds, worlds.arrays
+        draw, arrays = kernels_of(setting.task).reset_worlds, memory_of(worlds)
         if arrays.cells.size <= _CELLS_AT_ONCE:
             draw(setting.constants, arrays)
         else:
@@ -84,7 +89,7 @@ def draw_starts(
     if not isinstance(purpose, Purpose):
         raise ConfigError(f"starts are drawn for a Purpose, got {purpose!r:.80}")
     check_memory(f"{count} worlds", count, bytes_of_world(setting))
-    return reset(setting, open_streams(purpose, seed, worlds=count), device)
+    return _drawn(setting, open_streams(purpose, seed, worlds=count), device)
 
 
 def begin(
@@ -107,7 +112,7 @@ def begin(
     if streams is None:
         streams = open_streams(Purpose.EVALUATION, 0, worlds=len(maps))
     worlds = empty_worlds(setting, len(maps))
-    worlds.arrays.stream[:] = check_streams(streams, len(maps))
+    memory_of(worlds).stream[:] = check_streams(streams, len(maps))
     for index, start in enumerate(maps):
         if not isinstance(start, Map):
             raise ConfigError(f"worlds begin from maps, got a {type(start).__name__}")
@@ -115,8 +120,8 @@ def begin(
             got = "x".join(map(str, start.grid.shape))
             expected = f"{setting.height}x{setting.width}"
             raise WorldError(f"{setting.task.name} was set to {expected}, the map is {got}")
-        worlds.arrays.cells[index] = start.grid.reshape(-1)
-        worlds.arrays.pose[index] = (start.row * setting.width + start.col) << 2 | start.facing
+        memory_of(worlds).cells[index] = start.grid.reshape(-1)
+        memory_of(worlds).pose[index] = (start.row * setting.width + start.col) << 2 | start.facing
     return take_up(setting, worlds)
 
 
@@ -133,7 +138,7 @@ def take_up(setting: Setting, worlds: WorldBatch) -> WorldBatch:
         rule = f"{setting.task.name} ({setting.variant}) has at most {most} markers on a cell"
         raise WorldError(f"{rule}, the map shows {found}")
     is_usable = np.zeros(len(worlds), np.bool_)
-    kernels_of(setting.task).begin_worlds(setting.constants, worlds.arrays, is_usable)
+    kernels_of(setting.task).begin_worlds(setting.constants, memory_of(worlds), is_usable)
     if not is_usable.all():
         which = int(np.argmin(is_usable))
         raise WorldError(

@@ -217,8 +217,9 @@ class Task:
         episodes: how many an evaluation plays if nothing else is asked for, as the paper's tables.
         event_count: how the task counts events in a setting, or None if it does not. What the best
             transitions could earn can be computed for such a task though its events draw.
-        forget: sets to zero, in `worlds.arrays`, what plays no part in what worlds can still earn,
-            so that worlds of one future look alike. Forgetting less is always right, only slower.
+        forget: sets to zero, in `pomp.karel.world.memory_of(worlds)`, what plays no part in what
+            worlds can still earn, so that worlds of one future look alike. Forgetting less is
+            always right, only slower.
         modes: how many modes a machine for it has, where the search method does not say.
     """
 
