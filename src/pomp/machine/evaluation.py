@@ -295,14 +295,16 @@ def begin_drawn(
 
 
 def validate(machine: ProgramMachine) -> float:
-    """Return the mean return of episodes that belong to no evaluation.
+    """Return the mean return of episodes that belong to no evaluation."""
+    return play_validation(machine).mean
 
-    It decides between machines of one task.
-    """
+
+def play_validation(machine: ProgramMachine) -> Evaluation:
+    """Play episodes that belong to no evaluation: they decide between machines of one task."""
     setting = machine.configure()
     worlds = draw_starts(setting, VALIDATION_EPISODES, 0, Purpose.VALIDATION)
     draws = open_streams(Purpose.VALIDATION, 0, 1, worlds=VALIDATION_EPISODES)
-    return play(machine, setting, worlds, draws).mean
+    return play(machine, setting, worlds, draws)
 
 
 def evaluate_exactly(

@@ -40,7 +40,7 @@ DOUBT = 0.05
 """How likely a bound that is said of drawn episodes may be wrong."""
 
 _MOST_DRAWN = 100_000
-_MOST_CELLS = 1 << 24  # of starts that are listed
+_MOST_CELLS = 1 << 26  # of starts that are listed
 
 
 @dataclass(frozen=True)
