@@ -36,6 +36,7 @@ from pomp.cli.search import Search
 from pomp.cli.simplify import Simplify
 from pomp.cli.tasks import Tasks
 from pomp.cli.train import Train
+from pomp.cli.verify import Verify
 from pomp.cli.version import Version
 from pomp.core.errors import PompError
 from pomp.version import __version__
@@ -54,6 +55,7 @@ Command = (
     | Annotated[Train, subcommand("train")]
     | Annotated[Evolve, subcommand("evolve")]
     | Annotated[Eval, subcommand("eval")]
+    | Annotated[Verify, subcommand("verify")]
     | Annotated[BoundCommand, subcommand("bound")]
     | Annotated[Explain, subcommand("explain")]
     | Annotated[Simplify, subcommand("simplify")]

@@ -1,6 +1,8 @@
 """Worlds at the start of an episode: drawn, listed, or taken from maps."""
 
+import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,50 @@ from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
 from pomp.karel.dynamics import CAP, COUNT
 from pomp.karel.world import Map, WorldBatch, Worlds, memory_of
 from pomp.tasks.task import MAX_STARTS, Setting, Start
+
+
+class StartName(NamedTuple):
+    """Which start of a setting: `17`, of the task's list, or `3:17`, of those drawn for a seed.
+
+    Attributes:
+        number: counted from 0.
+        seed: of the evaluation that draws it; None: it is one of the task's list.
+    """
+
+    number: int
+    seed: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "StartName":
+        """Read what `str` gives.
+
+        Raises:
+            ConfigError: the text is something else.
+        """
+        match = re.fullmatch(r"(?:([0-9]{1,18}):)?([0-9]{1,9})", text)
+        if not match:
+            expected = "a number (17) of the task's list, or SEED:NUMBER (0:17) of drawn ones"
+            raise ConfigError(f"a start is {expected}, got '{text}'")
+        return cls(int(match[2]), None if match[1] is None else int(match[1]))
+
+    def __str__(self) -> str:
+        return str(self.number) if self.seed is None else f"{self.seed}:{self.number}"
+
+    def open(self, setting: Setting) -> WorldBatch:
+        """Return the start as one world.
+
+        Raises:
+            ConfigError: the task cannot list its starts, or has fewer.
+        """
+        if self.seed is not None:
+            streams = open_streams(Purpose.EVALUATION, self.seed, worlds=1, first=self.number)
+            return reset(setting, streams)
+        worlds, starts = enumerate_starts(setting)
+        if self.number >= len(starts):
+            last = f"its starts are 0 to {len(starts) - 1}"
+            raise ConfigError(f"{setting.task.name} has no start {self.number}: {last}")
+        return worlds.take(np.array([self.number]))
+
 
 _CELLS_AT_ONCE = 1 << 22
 """Cells that one launch draws: a fraction of a second, after which Ctrl-C is heard."""

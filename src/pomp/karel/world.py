@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from pomp.core.arrays import check_array, read_only
 from pomp.core.cuda import check_device, empty_on_device, is_on_device, to_device, to_host
 from pomp.core.errors import WorldError
-from pomp.karel.dynamics import ACTIONS, COUNT, DONE, FIRST_SLOT, WALL, Facing
+from pomp.karel.dynamics import ACTIONS, COUNT, DONE, FIRST_SLOT, TALLY, WALL, Facing
 
 SMALLEST, LARGEST = 3, 128
 """Rows and columns a grid may have."""
+
+PAY_SLOTS = (ACTIONS, TALLY)
+"""Slots of memory that decide what is paid; no task of the package asks them what happens next."""
 
 SHOWN_WORLDS = 8
 """Pictures of a batch in a notebook."""

@@ -39,7 +39,7 @@ from pomp.tasks.task import Setting
 LAST_WORDS = "DEF run m( turnLeft turnLeft turnLeft turnLeft m)"
 _LEAST_WORLDS = 64  # below which another thread does not pay
 _CHOICE = np.dtype(np.int64)
-_STATE = (np.int64, np.int32, np.uint8, np.float64, np.float64, np.uint8, np.int32)
+_STATE = (np.int64, np.int32, np.uint8, np.float64, np.float64, np.uint8, np.int32, np.int32)
 
 _WRONG = {
     "mode": "the last mode of an episode is none of its modes",
@@ -64,6 +64,7 @@ class Episodes:
         returns: `[B]` float64, what the episode has earned up to the last step.
         idle: `[B]` uint8, 1 if the mode that ran last took no action; 0 before the first.
         acted: `[B]` int32, how many actions the last step took.
+        cuts: `[B]` int32, how many programs of the episode were stopped by their cap.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Episodes:
         modes = np.repeat(counts, share).astype(np.int32)
         self._most_choice, self._is_wrong = modes.astype(np.uint64), np.empty(len(worlds), np.bool_)
         last_words = len(self._code) - 1 if config.last_words else -1
-        most = config.most_steps * setting.scale
+        most = config.most_steps * setting.stretch
         cap, code = Cap.of(config.cap), self._code.instructions
         self._macro = MacroSteps(code, first, modes, last_words, cap, most, restarts, until_done)
         state: Any = self._first_state()
@@ -117,7 +118,7 @@ class Episodes:
             )
             state = map(to_device, state)
         self.mode, self.taken, self.ending, *rest = state
-        self.rewards, self.returns, self.idle, self.acted = rest
+        self.rewards, self.returns, self.idle, self.acted, self.cuts = rest
 
     def _first_state(self) -> list[NDArray[Any]]:
         """Return `state` as it is before the first step, `[B]` each."""
@@ -171,7 +172,7 @@ class Episodes:
     def state(self) -> EpisodeState:
         """The arrays of this class, `[B]` each, as compiled code takes them."""
         ends = (self.mode, self.taken, self.ending)
-        return EpisodeState(*ends, self.rewards, self.returns, self.idle, self.acted)
+        return EpisodeState(*ends, self.rewards, self.returns, self.idle, self.acted, self.cuts)
 
     def step(self, choices: Any) -> None:
         """Take one macro step in every world.

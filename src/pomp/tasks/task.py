@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import lcm
+from math import ceil, lcm
 from numbers import Rational
 from types import MappingProxyType
 from typing import Any
@@ -389,6 +389,15 @@ class Setting:
     def is_own_size(self) -> bool:
         """Whether the grid has the task's own size."""
         return (self.height, self.width) == self.task.size
+
+    @property
+    def stretch(self) -> int:
+        """How many times as many modes an episode may run as on the task's own grid at scale 1.
+
+        The scale, times how often the task's own grid fits into this one by its cells.
+        """
+        own = self.task.size[0] * self.task.size[1]
+        return self.scale * max(1, ceil(self.height * self.width / own))
 
     @cached_property
     def ceiling(self) -> float | None:
