@@ -1,6 +1,7 @@
 // Two machines side by side on the same start, moved by one clock.
 import { useKeys } from "./keys.jsx";
-import { Deck, Scene, Told } from "./watch.jsx";
+import { Deck, Told } from "./watch.jsx";
+import { Numbers, World } from "./world.jsx";
 
 /** Props: `clock` with the first episode, `rival`: the second. */
 export function Compare({ clock, rival }) {
@@ -13,13 +14,29 @@ export function Compare({ clock, rival }) {
       {!isSame && <p class="error">The two do not begin in the same world.</p>}
       <div class="stage pair">
         {[episode, rival].map((one, n) => (
-          <div class="panel" key={n}>
-            <Scene clock={clock} episode={one} title={one.machine.headline} />
-            <Told clock={clock} episode={one} t={Math.min(clock.t.value, one.last)} />
-          </div>
+          <Contestant key={n} clock={clock} episode={one} />
         ))}
       </div>
       <Deck clock={clock} episodes={[episode, rival]} span={longest.last} />
+    </div>
+  );
+}
+
+function Contestant({ clock, episode }) {
+  const t = Math.min(clock.t.value, episode.last);
+  return (
+    <div class="panel">
+      <section class="part fills" aria-label={episode.machine.headline}>
+        <header>
+          <h2>{episode.machine.headline}</h2>
+          <span class="label">{t < clock.t.value ? "over" : episode.modeName(t)}</span>
+        </header>
+        <div class="beside">
+          <World episode={episode} t={t} />
+          <Numbers episode={episode} t={t} />
+        </div>
+      </section>
+      <Told clock={clock} episode={episode} t={t} />
     </div>
   );
 }

@@ -2,8 +2,11 @@
 import { select } from "d3-selection";
 import { zoom, zoomIdentity } from "d3-zoom";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useSize } from "./canvas.jsx";
 import { layOut } from "./layout.js";
 import { modeVariable } from "./theme.js";
+
+const LARGEST = 1.35; // times its natural size
 
 /**
  * Draw a machine.
@@ -15,20 +18,16 @@ import { modeVariable } from "./theme.js";
  */
 export function Graph({ machine, mode, taken, pulse, shares, breaks, onBreak }) {
   const frame = useRef(null);
-  const [across, setAcross] = useState(false);
-  const placed = useMemo(() => layOut(nodesOf(machine), machine.edges, across), [machine, across]);
+  const size = useSize(frame);
+  const ways = useMemo(() => [false, true].map((across) => layOut(nodesOf(machine), machine.edges, across)), [machine]);
+  const placed = scaleIn(ways[0], size) >= scaleIn(ways[1], size) ? ways[0] : ways[1];
   const moved = useZoom(frame, machine);
-  useLayoutEffect(() => {
-    const watcher = new ResizeObserver(([{ contentRect }]) =>
-      setAcross(contentRect.width > contentRect.height * 1.25),
-    );
-    watcher.observe(frame.current);
-    return () => watcher.disconnect();
-  }, []);
   const count = machine.names.length;
   const isTaken = (edge) => taken && edge.from === taken.from && edge.to === taken.to;
   const ordered = [...placed.edges].sort((a, b) => isTaken(a) - isTaken(b));
-  const box = `0 0 ${placed.width} ${placed.height}`;
+  const scale = Math.min(scaleIn(placed, size), LARGEST);
+  const [wide, high] = [size.width / scale, size.height / scale];
+  const box = `${(placed.width - wide) / 2} ${(placed.height - high) / 2} ${wide} ${high}`;
   return (
     <div class="graph" ref={frame}>
       <svg viewBox={box} role="group" aria-label={`Graph of the machine: ${count} modes`}>
@@ -52,6 +51,11 @@ export function Graph({ machine, mode, taken, pulse, shares, breaks, onBreak }) 
       </svg>
     </div>
   );
+}
+
+/** How large a layout can be drawn in a box. */
+function scaleIn({ width, height }, size) {
+  return Math.min((size.width || 1) / width, (size.height || 1) / height);
 }
 
 /** What a node is called: a mode's name, or the start or the end. */

@@ -9,9 +9,10 @@ export function Rules({ clock, episode, t }) {
   const list = machine.lists[taken.from + 1] ?? [];
   const probs = episode.probsAt(t);
   const heading = taken.from < 0 ? "At the start" : `After ${nameOf(machine, taken.from)}`;
+  const rows = Math.max(...machine.lists.map((rules) => rules.length)) || modeCount + 1;
   const fired = taken.to == null ? -1 : episode.rule[taken.step];
   return (
-    <section class="part rules" aria-label="Rules" tabIndex={0}>
+    <section class="part rules" aria-label="Rules" tabIndex={0} style={{ "--rows": rows }}>
       <header>
         <h2>{heading}</h2>
         <span class="label">{list.length ? "the first that holds" : probs ? "how likely" : ""}</span>
@@ -25,7 +26,7 @@ export function Rules({ clock, episode, t }) {
             ))
           : Array.from({ length: modeCount + 1 }, (_, to) => (
               <Rule key={to} {...{ clock, machine, from: taken.from, to }} isFired={to === taken.to}>
-                <Share value={probs?.[to] ?? 0} to={to} count={modeCount} />
+                <Share value={probs?.[to] ?? 0} />
               </Rule>
             ))}
       </ol>

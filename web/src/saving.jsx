@@ -60,8 +60,8 @@ export function SaveMenu() {
   };
   return (
     <div class="menu above" ref={frame}>
-      <button type="button" class="button bare" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-        <Icon name="save" /> Save
+      <button type="button" class="button bare" aria-label="Save" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <Icon name="save" /> <span class="wordy">Save</span>
       </button>
       {isOpen && (
         <ul>

@@ -6,6 +6,7 @@ import { Compare } from "./compare.jsx";
 import { SaveMenu } from "./saving.jsx";
 import { IconButton } from "./icons.jsx";
 import { VIEWS, ask, asked, begin, clock, isLoading, refusal, rival } from "./state.js";
+import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { isDark, toggleTheme } from "./theme.js";
 import { Watch } from "./watch.jsx";

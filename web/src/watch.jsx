@@ -117,7 +117,7 @@ export function Deck({ clock, episodes, span, actions }) {
     <footer class="deck">
       <Transport clock={clock}>
         {actions}
-        <IconButton name="keys" label="Keys" onClick={() => setOpen(true)} />
+        <IconButton name="keys" label="Keys" class="button icon bare wordy" onClick={() => setOpen(true)} />
       </Transport>
       {episodes.map((episode, n) => (
         <Timeline key={n} clock={clock} episode={episode} span={span} caption={n ? "Time of the second" : "Time"} />
