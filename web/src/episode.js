@@ -8,10 +8,10 @@ const TRAIL = 24; // moves that leave a trace in the world
 
 /** The kinds of events in the order of their numbers; `colour` is one of the palette. */
 export const EVENTS = [
-  { key: "change", name: "mode change", colour: "muted" },
+  { key: "change", name: "mode change", colour: "edge" },
   { key: "reward", name: "reward", colour: "good", tall: true },
   { key: "penalty", name: "penalty", colour: "bad", tall: true },
-  { key: "bump", name: "bump", colour: "edge" },
+  { key: "bump", name: "bump", colour: "muted" },
   { key: "cut", name: "cut", colour: "marker", tall: true },
   { key: "done", name: "task done", colour: "accent", tall: true },
 ];

@@ -4,16 +4,17 @@ import dagre from "@dagrejs/dagre";
 const CHARACTER = 7.6; // pixels, about
 const HEIGHT = 34;
 const TIP = 8; // length of an arrow's head
+const LOOP = 30; // how far a loop leaves its node
 
 /** Lay out `nodes` (`id`, `label`) and `edges` (`from`, `to`); `across`: from left to right. */
 export function layOut(nodes, edges, across) {
   const graph = new dagre.graphlib.Graph({ multigraph: false });
   graph.setGraph({
     rankdir: across ? "LR" : "TB",
-    nodesep: 34,
+    nodesep: 40,
     edgesep: 16,
     ranksep: 46,
-    marginx: 14,
+    marginx: edges.some(({ from, to }) => from === to) ? LOOP + 8 : 14,
     marginy: 14,
   });
   graph.setDefaultEdgeLabel(() => ({}));
@@ -21,15 +22,27 @@ export function layOut(nodes, edges, across) {
     const width = Math.max(58, label.length * CHARACTER + 26);
     graph.setNode(String(id), { width, height: HEIGHT });
   }
-  for (const { from, to } of edges) graph.setEdge(String(from), String(to), { width: 30, height: 14 });
+  for (const { from, to } of edges)
+    if (from !== to) graph.setEdge(String(from), String(to), { width: 30, height: 14 });
   dagre.layout(graph);
   const { width, height } = graph.graph();
   return {
     width,
     height,
     nodes: nodes.map((node) => ({ ...node, ...graph.node(String(node.id)) })),
-    edges: edges.map((edge) => placed(edge, graph.edge(String(edge.from), String(edge.to)))),
+    edges: edges.map((edge) =>
+      edge.from === edge.to
+        ? looped(edge, graph.node(String(edge.from)))
+        : placed(edge, graph.edge(String(edge.from), String(edge.to))),
+    ),
   };
+}
+
+/** An edge from a node to itself: a loop at its right side. */
+function looped(edge, { x, y, width }) {
+  const [right, out, half] = [x + width / 2, x + width / 2 + LOOP, HEIGHT / 4];
+  const way = `M${right} ${y - half}C${out} ${y - 2.6 * half} ${out} ${y + 2.6 * half} ${right + TIP - 1} ${y + half + 2}`;
+  return { ...edge, way, tip: arrowHead({ x: right, y: y + half }, Math.PI * 0.86), middle: { x: out - 4, y } };
 }
 
 function placed(edge, { points }) {

@@ -1,5 +1,5 @@
 // The programs of the modes: the line that acts is lit, loops show their rounds.
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { modeVariable } from "./theme.js";
 
 /** Props: `clock`, `episode`, `t`. */
@@ -26,11 +26,22 @@ export function Programs({ clock, episode, t }) {
   );
 }
 
+/** One program; it is drawn again when something in it changes, not with every action. */
 function ModeProgram({ clock, episode, program, mode, t }) {
   const isRunning = episode.mode[t] === mode;
   const now = isRunning ? episode.line[t] : -1;
-  const loops = new Map(isRunning ? episode.loopsAt(t).map((loop) => [loop.line, loop]) : []);
+  const loops = isRunning ? episode.loopsAt(t) : [];
+  const rounds = loops.map(({ line, round }) => `${line}:${round}`).join();
+  const breaks = clock.lineBreaks.value;
+  return useMemo(
+    () => <Lines {...{ clock, episode, program, mode, isRunning, now, loops, breaks }} />,
+    [episode, isRunning, now, rounds, breaks],
+  );
+}
+
+function Lines({ clock, episode, program, mode, isRunning, now, loops, breaks }) {
   const running = isRunning ? "running" : undefined;
+  const loopAt = (line) => loops.find((loop) => loop.line === line);
   return (
     <>
       <h3 class={running} style={{ "--tone": modeVariable(mode, episode.modeCount) }} title={program.words}>
@@ -39,15 +50,20 @@ function ModeProgram({ clock, episode, program, mode, t }) {
       </h3>
       <ol class={running}>
         {program.lines.map((text, line) => (
-          <Line key={line} {...{ clock, text, line, mode }} isNow={line === now} loop={loops.get(line)} />
+          <Line
+            key={line}
+            {...{ clock, text, line, mode }}
+            isNow={line === now}
+            isBreak={breaks.has(`${mode}:${line}`)}
+            loop={loopAt(line)}
+          />
         ))}
       </ol>
     </>
   );
 }
 
-function Line({ clock, text, line, mode, isNow, loop }) {
-  const isBreak = clock.lineBreaks.value.has(`${mode}:${line}`);
+function Line({ clock, text, line, mode, isNow, isBreak, loop }) {
   const go = (event) => {
     const by = event.shiftKey ? -1 : 1;
     const found = clock.episode.peek().findLine(clock.t.peek(), by, mode, line);

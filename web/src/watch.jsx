@@ -104,10 +104,27 @@ export function Told({ clock, episode, t }) {
   const ending = t === episode.last && sent.ending;
   return (
     <section class="part told" aria-label="In words" aria-live={clock.isPlaying.value ? "off" : "polite"}>
-      <p>{words ? words.what : `The start. ${sent.machine.headline}`}</p>
-      <p>{ending ? `Over: ${sent.ending}.` : words?.why}</p>
+      <p>
+        <Words episode={episode} text={words ? words.what : `The start. ${sent.machine.headline}`} />
+      </p>
+      <p>
+        <Words episode={episode} text={ending ? `Over: ${sent.ending}.` : words?.why} />
+      </p>
     </section>
   );
+}
+
+/** A sentence in which names stand between backticks; those of modes get their colour. */
+function Words({ episode, text = "" }) {
+  return text.split("`").map((part, n) => {
+    if (n % 2 === 0) return part;
+    const mode = episode.machine.names.indexOf(part);
+    return (
+      <b key={n} class="mode-name" style={{ "--tone": mode < 0 ? "inherit" : modeVariable(mode, episode.modeCount) }}>
+        {part}
+      </b>
+    );
+  });
 }
 
 /** Props: `clock`, `episodes` (one or two), `span` (frames across, if not of each), `actions`. */
