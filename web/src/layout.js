@@ -41,8 +41,8 @@ export function layOut(nodes, edges, across) {
 /** An edge from a node to itself: a loop at its right side. */
 function looped(edge, { x, y, width }) {
   const [right, out, half] = [x + width / 2, x + width / 2 + LOOP, HEIGHT / 4];
-  const way = `M${right} ${y - half}C${out} ${y - 2.6 * half} ${out} ${y + 2.6 * half} ${right + TIP - 1} ${y + half + 2}`;
-  return { ...edge, way, tip: arrowHead({ x: right, y: y + half }, Math.PI * 0.86), middle: { x: out - 4, y } };
+  const way = `M${right} ${y - half}C${out} ${y - 2.6 * half} ${out} ${y + 2.6 * half} ${right + 0.92 * TIP} ${y + half + 0.38 * TIP}`;
+  return { ...edge, way, tip: arrowHead({ x: right, y: y + half }, Math.PI * 1.12), middle: { x: out + 2, y } };
 }
 
 function placed(edge, { points }) {

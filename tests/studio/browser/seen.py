@@ -1,5 +1,6 @@
 """What a page shows, read off it; no tests."""
 
+import time
 from pathlib import Path
 
 MACHINE = "zoo:UpNDown/text"
@@ -19,6 +20,14 @@ _SCRUB = """async (frames) => {
   }
   return (performance.now() - begin) / frames;
 }"""
+
+
+def until(page, is_so, seconds=20):
+    """Wait until a function of the page, given as JavaScript, is true."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(f"() => {is_so}"):
+        assert time.monotonic() < end, f"still not so: {is_so}"
+        page.wait_for_timeout(30)
 
 
 def time_of(page):

@@ -14,11 +14,14 @@ from seen import (
     press,
     scrub,
     time_of,
+    until,
     world_of,
 )
 
-LAST_SPEED = "speed => { const s = document.querySelector('.speed input'); s.value = speed; " \
+LAST_SPEED = (
+    "speed => { const s = document.querySelector('.speed input'); s.value = speed; "
     "s.dispatchEvent(new Event('input', { bubbles: true })); }"
+)
 
 
 def test_the_page_ends_with_the_numbers_of_the_episode(watch, studio):
@@ -35,7 +38,7 @@ def test_the_page_ends_with_the_numbers_of_the_episode(watch, studio):
 def test_play_moves_and_pause_stops(watch):
     page = watch()
     press(page, "Play")
-    page.wait_for_function("Number(document.querySelector('[data-t]').textContent) > 3")
+    until(page, "Number(document.querySelector('[data-t]').textContent) > 3")
     press(page, "Pause")
     shown = time_of(page)
     page.wait_for_timeout(400)
@@ -79,7 +82,7 @@ def test_a_breakpoint_on_a_line_stops_there(watch):
     press(page, "Step")
     page.evaluate(LAST_SPEED, 100)
     press(page, "Play")
-    page.wait_for_function("document.querySelector('.stopped').textContent != ''")
+    until(page, "document.querySelector('.stopped').textContent != ''")
     assert page.locator("li.now").inner_text() == text
     assert page.locator("[aria-label=Play]").is_visible()
     assert 2 < time_of(page) < last_of(page)
@@ -112,7 +115,7 @@ def test_the_address_leads_to_the_same_frame(watch, open_page):
     page = watch("seed=3&t=20")
     assert time_of(page) == 20
     press(page, "Step")
-    page.wait_for_function("location.search.includes('t=21')")
+    until(page, "location.search.includes('t=21')")
     again = open_page(page.url)
     again.wait_for_selector("[data-t]")
     assert time_of(again) == 21

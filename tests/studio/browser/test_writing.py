@@ -3,7 +3,7 @@
 import json
 import urllib.request
 
-from seen import MACHINE, last_of, press, time_of, world_of
+from seen import MACHINE, last_of, press, time_of, until, world_of
 
 WRONG = "DEF run m( move oops m)"
 RIGHT = "DEF run m( turnLeft turnLeft m)"
@@ -16,8 +16,9 @@ def write(page, text):
     page.keyboard.insert_text(text)
 
 
-def open_editor(watch):
-    page = watch()
+def open_editor(watch, query=""):
+    """Open the page where texts are written."""
+    page = watch(query)
     page.get_by_role("link", name="Write", exact=True).click()
     page.wait_for_selector(".cm-content")
     return page
@@ -33,7 +34,7 @@ def test_a_broken_program_shows_its_error_where_it_is_and_a_right_one_runs(watch
     assert page.inner_text(".cm-lintRange-error") == "oops"
     with page.expect_response("**/api/episode*"):
         write(page, RIGHT)
-    page.wait_for_function("document.querySelectorAll('.program li').length == 4")
+    until(page, "document.querySelectorAll('.program li').length == 4")
     press(page, "Step")
     assert "turnLeft" in page.inner_text("li.now")
     assert page.locator(".verdict.bad").count() == 0
@@ -42,14 +43,14 @@ def test_a_broken_program_shows_its_error_where_it_is_and_a_right_one_runs(watch
 def test_a_machine_can_be_edited_and_kept_in_the_address(watch, open_page):
     page = open_editor(watch)
     write(page, RIGHT)
-    page.wait_for_function("location.search.includes('text=')")
+    until(page, "location.search.includes('text=')")
     again = open_page(page.url)
     again.wait_for_selector("[data-t]")
     assert again.inner_text(".cm-content") == RIGHT
 
 
 def test_the_world_is_edited_by_clicking_and_by_keys(watch, open_page):
-    page = open_editor(watch)
+    page = open_editor(watch, "task=Farmer")
     before = world_of(page)
     press(page, "Change the start")
     box = page.locator(".world canvas").bounding_box()
@@ -66,9 +67,10 @@ def test_the_world_is_edited_by_clicking_and_by_keys(watch, open_page):
         page.keyboard.press("Enter")
     changed = asked.value.post_data_json["world"]
     assert sum(a != b for a, b in zip(world["cells"], changed["cells"], strict=True)) == 1
+    page.wait_for_selector("main[aria-busy=false]")
     press(page, "Done")
     assert world_of(page) != before
-    page.wait_for_function("location.search.includes('world=')")
+    until(page, "location.search.includes('world=')")
     again = open_page(page.url)
     again.wait_for_selector("[data-t]")
     assert world_of(again) == world_of(page)
@@ -93,4 +95,4 @@ def test_an_episode_in_one_file_plays_from_disk(studio, open_page, tmp_path):
     press(page, "To the start")
     assert world_of(page) == start
     press(page, "Play")
-    page.wait_for_function("Number(document.querySelector('[data-t]').textContent) > 2")
+    until(page, "Number(document.querySelector('[data-t]').textContent) > 2")
