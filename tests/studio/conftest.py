@@ -9,9 +9,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the client's own dependencies
     from fastapi.testclient import TestClient
 
-from pomp.studio.app import make_app
+from unpacking import HOME
 
-HOME = "http://127.0.0.1"
+from pomp.studio.app import make_app
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import base64
 
 import numpy as np
 
+HOME = "http://127.0.0.1"
 TYPES = {"u8": "u1", "i8": "i1", "u16": "<u2", "i16": "<i2", "u32": "<u4", "i32": "<i4",
          "f32": "<f4", "f64": "<f8"}  # fmt: skip
 

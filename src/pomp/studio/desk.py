@@ -30,7 +30,7 @@ class Desk:
 
     def __init__(self, limits: StudioLimits = LIMITS) -> None:
         self._limits = limits
-        self._pool = ThreadPoolExecutor(limits.at_once, thread_name_prefix="studio")
+        self._pool: ThreadPoolExecutor | None = None
         self._pending = 0
         self._kept: OrderedDict[Hashable, bytes] = OrderedDict()
 
@@ -52,6 +52,8 @@ class Desk:
         """
         if self._pending >= self._limits.at_once + self._limits.waiting:
             raise BusyError("too many recordings are being made; try again in a moment")
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._limits.at_once, thread_name_prefix="studio")
         gone = threading.Event()
         self._pending += 1
         loop = asyncio.get_running_loop()
@@ -91,5 +93,7 @@ class Desk:
             self._kept.popitem(last=False)
 
     def close(self) -> None:
-        """Let go of the threads."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Let go of the threads; the next work has new ones."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None

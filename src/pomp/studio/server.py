@@ -1,9 +1,11 @@
 """The server that shows the studio's page on this computer."""
 
+import os
 import socket
 import threading
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -37,10 +39,12 @@ def serve(
             make_app(root, host), log_level="warning", access_log=False,
             timeout_graceful_shutdown=_STOP_SECONDS,
         )  # fmt: skip
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # quickest for a network and one world
         say(f"pomp studio: {address} (Ctrl-C ends it)")
         if opens_browser:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        uvicorn.Server(config).run(sockets=[listening])
+        with suppress(KeyboardInterrupt):  # that is how it ends
+            uvicorn.Server(config).run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:
