@@ -35,7 +35,7 @@ export function Chart({ chart }) {
 function describe({ what, over, curves, bands }) {
   const latest = (values) => values[values.length - 1];
   const said = bands.length
-    ? bands.map(({ task, seeds, mean }) => `${task}, ${seeds} seeds: mean ${latest(mean)}`)
+    ? bands.map(({ task, seeds, mean }) => `${task}, ${[seeds].flat().length} seeds: mean ${latest(mean)}`)
     : curves.map(({ task, seed, returns }) => `${task}, seed ${seed}: ${latest(returns)}`);
   return `${what} over ${over}. Latest: ${said.join("; ")}.`;
 }
@@ -47,7 +47,9 @@ function seriesOf({ curves, bands, is_best }) {
   return [
     ...bands.flatMap((band) => {
       const colour = names.indexOf(band.task);
-      const label = many ? `${band.task}, mean of ${band.seeds}` : `mean of ${band.seeds}`;
+      const count = [band.seeds].flat().length;
+      const mean = `mean of ${count} seeds`;
+      const label = many ? `${band.task}, ${mean}` : mean;
       return [
         { at: band.at, values: band.mean, label, colour, width: 2, is_best },
         { at: band.at, values: band.low, label: `${label}, low`, colour, width: 0, is_best },
@@ -89,6 +91,7 @@ function optionsOf(chart, width, height) {
       { label: chart.over },
       ...series.map(({ label, colour, width: thick, is_best }) => ({
         label,
+        class: thick ? undefined : "edge-row",
         stroke: colours.modes[colour % 8],
         width: thick,
         alpha: thick && thick < 1 ? 0.55 : 1,

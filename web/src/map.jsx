@@ -9,6 +9,8 @@ import { Coloured } from "./program.jsx";
 import { ask } from "./state.js";
 import { palette } from "./theme.js";
 
+const STEPS = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
+
 /** Props: `name` of an embedding. */
 export function EmbeddingMap({ name }) {
   const [map, setMap] = useState(null);
@@ -64,22 +66,55 @@ function Plane({ map, place, onPlace }) {
     const [x, y] = scaleOf(map.box, width, height).from(...at);
     onPlace({ x, y });
   };
+  const type = (event) => {
+    const step = STEPS[event.key];
+    if (!step) return;
+    event.preventDefault();
+    onPlace(stepped(map.box, place, step));
+  };
+  const said = `Map of ${map.programs.length} programs. Arrows move the point that is decoded.`;
   return (
-    <figure ref={frame}>
-      <Canvas draw={draw} data={[map, moved, place]} onClick={click} role="img" aria-label={`Map of ${map.programs.length} programs`} />
-    </figure>
+    <div class="plane">
+      <figure ref={frame}>
+        <Canvas
+          draw={draw}
+          data={[map, moved, place]}
+          onClick={click}
+          onKeyDown={type}
+          tabIndex={0}
+          role="application"
+          aria-label={said}
+        />
+      </figure>
+      <div class="legend">
+        {map.kinds.map((kind, n) => (
+          <span key={kind} style={{ "--tone": `var(--mode-${n % 8})` }}>
+            <i class="mark round" />
+            {kind}
+          </span>
+        ))}
+      </div>
+    </div>
   );
+}
+
+/** A point a fiftieth of the map further; the first one is its middle. */
+function stepped({ left, right, top, bottom }, place, [dx, dy]) {
+  const from = place ?? { x: (left + right) / 2, y: (top + bottom) / 2 };
+  return { x: from.x + (dx * (right - left)) / 50, y: from.y + (dy * (bottom - top)) / 50 };
 }
 
 function drawMap(pen, { map, moved, place, wide, high, ratio }) {
   const colours = palette();
   const scale = scaleOf(map.box, wide / ratio, high / ratio);
-  const size = Math.max(1.5, 2.2 * Math.sqrt(moved.k)) * ratio;
-  pen.globalAlpha = 0.6;
+  const reach = 2.3 * Math.sqrt(moved.k) * ratio;
+  pen.globalAlpha = 0.7;
   for (let i = 0; i < map.kind.length; i++) {
     const [x, y] = moved.apply(scale.to(map.points[2 * i], map.points[2 * i + 1]));
     pen.fillStyle = colours.modes[map.kind[i] % 8];
-    pen.fillRect(x * ratio - size / 2, y * ratio - size / 2, size, size);
+    pen.beginPath();
+    pen.arc(x * ratio, y * ratio, reach, 0, 2 * Math.PI);
+    pen.fill();
   }
   pen.globalAlpha = 1;
   if (!place) return;

@@ -32,7 +32,7 @@ export default function Runs() {
             <GroupButton key={one.name} group={one} isShown={one === group} onClick={() => setShown({ group: one.name })} />
           ))}
           {embeddings.length > 0 && <h2>Embeddings</h2>}
-          {embeddings.map(({ name, latent }) => (
+          {embeddings.map(({ name }) => (
             <button
               key={name}
               type="button"
@@ -41,7 +41,6 @@ export default function Runs() {
               onClick={() => setShown({ embedding: name })}
             >
               <b>{name}</b>
-              <small>{latent} dimensions</small>
             </button>
           ))}
         </nav>
@@ -104,19 +103,44 @@ function Group({ group }) {
 }
 
 function Facts({ group }) {
+  const live = group.runs.filter(({ is_finished }) => !is_finished).length;
   return (
-    <dl class="facts">
-      <div>
-        <dt>tasks</dt>
-        <dd>{group.tasks.join(", ")}</dd>
-      </div>
-      {Object.entries(group.settings).map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{String(value)}</dd>
-        </div>
-      ))}
-    </dl>
+    <>
+      <dl class="facts">
+        <Fact name="tasks">{group.tasks.join(", ")}</Fact>
+        <Fact name="runs">{group.runs.length}</Fact>
+        <Fact name="not finished">{live}</Fact>
+        <Fact name="changed">{new Date(1000 * Math.max(...group.runs.map((run) => run.changed))).toLocaleString()}</Fact>
+      </dl>
+      <details>
+        <summary>Settings</summary>
+        <dl class="facts">
+          {flattened(group.settings).map(([name, value]) => (
+            <Fact key={name} name={name}>
+              {value}
+            </Fact>
+          ))}
+        </dl>
+      </details>
+    </>
+  );
+}
+
+function Fact({ name, children }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+/** Settings within settings as one list of names with dots and texts. */
+function flattened(settings, before = "") {
+  return Object.entries(settings).flatMap(([name, value]) =>
+    value && typeof value === "object" && !Array.isArray(value)
+      ? flattened(value, `${before}${name}.`)
+      : [[before + name, Array.isArray(value) ? value.join(", ") : String(value)]],
   );
 }
 

@@ -21,7 +21,7 @@ async function check(text, length) {
     const found = await post("check", { text, task: asked.peek().task });
     verdict.value = found;
     if (!found.error) {
-      if (text !== asked.peek().text || asked.peek().machine !== "text") ask({ text, machine: "text" });
+      if (!isShown(text)) ask({ text, machine: "text" });
       return [];
     }
     const { from = 0, to = length } = found.place ?? {};
@@ -33,12 +33,23 @@ async function check(text, length) {
   }
 }
 
+/** Whether a text is what runs already, typed or by a machine's name. */
+function isShown(text) {
+  const { machine, text: typed } = asked.peek();
+  return text === (machine === "text" ? typed : clock.episode.peek()?.machine.text);
+}
+
 /** What is in the editor at first: what was written, or the machine that was watched. */
 function firstText() {
   const { text, machine } = asked.peek();
   const shown = clock.episode.peek()?.machine;
   if (machine === "text" && text) return text;
   return shown?.text ?? shown?.modes[0]?.program ?? FIRST;
+}
+
+/** Whether it is known what to begin with. */
+function isReady() {
+  return clock.episode.value || refusal.value || asked.value.machine === "text";
 }
 
 export default function Write() {
@@ -85,7 +96,7 @@ function EditorPanel() {
             </button>
           </span>
         </header>
-        <Editor text={firstText()} label="Program or machine" check={check} api={api} />
+        {isReady() && <Editor text={firstText()} label="Program or machine" check={check} api={api} />}
       </section>
       <section class={`part verdict${trouble ? " bad" : ""}`} role="status" data-verdict>
         {trouble ? `${where}${trouble}` : kind ? `A ${kind} without errors: it runs as you type.` : "…"}
