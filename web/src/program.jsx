@@ -2,6 +2,8 @@
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { modeVariable } from "./theme.js";
 
+const MOST_ROUNDS = 255; // that are told apart
+
 /** Props: `clock`, `episode`, `t`. */
 export function Programs({ clock, episode, t }) {
   const { machine } = episode;
@@ -87,7 +89,7 @@ function Line({ clock, text, line, mode, isNow, isBreak, loop }) {
       </button>
       {loop && loop.round > 0 && (
         <span class="counter">
-          round {loop.round}
+          round {loop.round === MOST_ROUNDS ? `${MOST_ROUNDS} or later` : loop.round}
           {loop.count != null && ` of ${loop.count}`}
         </span>
       )}
