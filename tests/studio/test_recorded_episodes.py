@@ -20,6 +20,9 @@ from pomp.studio.recording import record_episode
 
 SWEEP = "DEF run m( pickMarker WHILE c( frontIsClear c) w( move pickMarker w) m)"
 LOOPS = "DEF run m( REPEAT R=3 r( turnLeft REPEAT R=2 r( move r) r) m)"
+NESTED = (
+    "DEF run m( WHILE c( markersPresent c) w( WHILE c( frontIsClear c) w( move w) turnLeft w) m)"
+)
 IDLE = "DEF run m( IF c( not c( frontIsClear c) c) i( IF c( frontIsClear c) i( move i) i) m)"
 
 
@@ -98,6 +101,19 @@ def test_rounds_of_counted_loops():
     rounds = unpack(data["moments"]["rounds"])[:9]
     assert rounds[:, 0].tolist() == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     assert rounds[:, 1].tolist() == [0, 1, 2, 0, 1, 2, 0, 1, 2]
+
+
+def test_rounds_of_open_ended_loops():
+    data = episode_data(record_episode(machine(SWEEP)))
+    rounds = unpack(data["moments"]["rounds"])[:11, 0]
+    assert rounds.tolist() == [0, *(n for n in range(1, 6) for _ in ("move", "pickMarker"))]
+
+
+def test_an_inner_loop_begins_anew_with_each_round_of_the_outer():
+    data = episode_data(record_episode(machine(NESTED)))
+    rows = unpack(data["moments"]["rounds"])[:18].tolist()
+    side = [1, 2, 3, 4, 5, 0]  # moves to the wall, and a turn
+    assert rows == [[outer, inner] for outer in (1, 2, 3) for inner in side]
 
 
 def test_a_mode_that_does_not_act_has_a_moment():

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pomp.dsl.bytecode import COUNTERS_PER_LOOP, Code
 from pomp.engine.recording import record
 from pomp.engine.tracing import TraceArrays
+from pomp.engine.while_rounds import count_while_rounds
 from pomp.karel.dynamics import (
     CAP,
     COST,
@@ -49,6 +50,8 @@ class Moments:
         token: `[F]` uint16, the place in the program of what acted, or `NO_TOKEN`.
         left: `[F, D]` uint8, rounds that the counted loops around it have left, this one included,
             the outermost loop first; 0: no such loop.
+        whiles: `[F, E]` uint8, the rounds, from 1 to at most 255, of the WHILE loops around it, the
+            outermost first; 0: no such loop.
         pose: `[F]` int32, after each moment.
         worth: `[F]` float64, the return after each moment.
         amount: `[F]` float64, what it earned (or lost, below zero) beside the cost of an action.
@@ -64,6 +67,7 @@ class Moments:
     action: NDArray[np.uint8]
     token: NDArray[np.uint16]
     left: NDArray[np.uint8]
+    whiles: NDArray[np.uint8]
     pose: NDArray[np.int32]
     worth: NDArray[np.float64]
     amount: NDArray[np.float64]
@@ -122,6 +126,12 @@ def record_moments(
     pose = np.concatenate([worlds.pose, arrays.pose[0, :count]])
     at, cell = np.nonzero(frames[1:] ^ frames[:-1])
     done = np.concatenate([worlds.done, arrays.done[0, :count]])
+    acting = programs[runs].astype(np.int64)
+    begins = np.concatenate([[0], np.cumsum(acts[runs])])
+    pcs, rounds = count_while_rounds(
+        code, acting, begins, cap, setting.constants, frames[:-1], pose[:-1]
+    )
+    assert np.array_equal(pcs, arrays.pc[0, :count]), "walked otherwise"
     worths = _worths(setting, worlds, arrays, count, worth)
     held = np.searchsorted(rows, np.arange(first[-1]), side="right")  # actions up to each moment
     unfolded = Moments(
@@ -130,6 +140,7 @@ def record_moments(
         action=_spread(arrays.action[0, :count], rows, first[-1], NOTHING, np.uint8),
         token=_spread(source, rows, first[-1], NO_TOKEN, np.uint16),
         left=_spread(arrays.counters[0, :count, ::COUNTERS_PER_LOOP], rows, first[-1], 0, np.uint8),
+        whiles=_spread(np.minimum(rounds, 255), rows, first[-1], 0, np.uint8),
         pose=pose[held],
         worth=np.concatenate([[worth], worths])[held],
         amount=_spread(_amounts(setting, worlds, arrays, count), rows, first[-1], 0, np.float64),

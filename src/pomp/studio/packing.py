@@ -18,6 +18,7 @@ FORMAT = 1
 EVERY = 1024
 """Frames from one keyframe to the next."""
 
+_NO_LOOP = (-1, 0)
 _TYPES = {"uint8": "u8", "int8": "i8", "uint16": "u16", "int16": "i16", "uint32": "u32",
           "int32": "i32", "float32": "f32", "float64": "f64"}  # fmt: skip
 
@@ -124,37 +125,35 @@ def cells_at(episode: RecordedEpisode, frame: int) -> NDArray[np.uint8]:
 
 
 def count_rounds(episode: RecordedEpisode) -> NDArray[np.uint8]:
-    """Return the rounds of the loops around what acts, `[F, D]` uint8, the outermost first.
-
-    Those of WHILE are 0: the recording does not count them.
-    """
+    """Return the rounds of the loops around what acts, `[F, D]` uint8, the outermost first."""
     moments, machine = episode.moments, episode.machine
     mode = np.repeat(episode.mode, np.diff(moments.first))
     nests = [_nests(program) for program in machine.modes]
     deepest = max((len(around) for nest in nests for around in nest), default=0)
     rounds = np.zeros((len(mode), deepest), np.uint8)
     for number, nest in enumerate(nests):
-        rows = np.flatnonzero((mode == number) & (moments.token < len(nest)))
-        tokens = moments.token[rows]
+        acts = (mode == number) & (moments.token < len(nest))
         for depth in range(deepest):
-            slot, count = np.array(
-                [around[depth] if depth < len(around) else (-1, 0) for around in nest]
-            ).T
-            there = rows[slot[tokens] >= 0]
-            told = moments.token[there]
-            rounds[there, depth] = count[told] + 1 - moments.left[there, slot[told]]
+            here = [around[depth] if depth < len(around) else _NO_LOOP for around in nest]
+            slot, count = np.array(here).T
+            token = np.where(acts, moments.token, 0)
+            counted = np.flatnonzero(acts & (slot[token] >= 0) & (count[token] > 0))
+            there = token[counted]
+            rounds[counted, depth] = count[there] + 1 - moments.left[counted, slot[there]]
+            open_ended = np.flatnonzero(acts & (slot[token] >= 0) & (count[token] == 0))
+            rounds[open_ended, depth] = moments.whiles[open_ended, slot[token[open_ended]]]
     return rounds
 
 
 def _nests(program: str) -> list[list[tuple[int, int]]]:
-    """Return for each token the loops around it: which counter each has, and its count.
+    """Return for each token the loops around it: its place among those of its kind, and its count.
 
-    A WHILE has the counter -1.
+    A WHILE has the count 0.
     """
     tokens = program.split()
     nests: list[list[tuple[int, int]]] = [[] for _ in tokens]
     for loop in find_loops(tokens):
+        count = loop["count"] or 0
         for nest in nests[loop["first"] : loop["last"] + 1]:
-            slot = sum(other >= 0 for other, _ in nest) if loop["kind"] == "REPEAT" else -1
-            nest.append((slot, loop["count"] or 0))
+            nest.append((sum((other > 0) == (count > 0) for _, other in nest), count))
     return nests
