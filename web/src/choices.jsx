@@ -16,7 +16,7 @@ export function Choices() {
     <div class="choices" role="group" aria-label="What is watched">
       <label class="field">
         <span>Task</span>
-        <select value={asked.value.task} onChange={(event) => chooseTask(event.currentTarget.value)} data-choice="task">
+        <select value={task.value?.name} onChange={(event) => chooseTask(event.currentTarget.value)} data-choice="task">
           {suites().map(([suite, members]) => (
             <optgroup key={suite} label={suite}>
               {members.map(({ name }) => (
@@ -93,15 +93,15 @@ function suites() {
 
 /** Props: `value`, `onChange`, `none` (what no machine is called; left out: there must be one). */
 function MachineSelect({ value, onChange, none }) {
-  const own = machines.value.filter((one) => one.task === asked.value.task);
-  const others = machines.value.filter((one) => one.task !== asked.value.task);
+  const own = machines.value.filter((one) => one.task === task.value?.name);
+  const others = machines.value.filter((one) => one.task !== task.value?.name);
   const isListed = machines.value.some(({ name }) => name === value);
   return (
     <select value={value} onChange={(event) => onChange(event.currentTarget.value)} data-choice={none ? "beside" : "machine"}>
       {none && <option value="">{none}</option>}
       {!isListed && value && value !== "text" && <option value={value}>{value}</option>}
       {(value === "text" || asked.value.text) && <option value="text">what is written</option>}
-      <Group label={`For ${asked.value.task}`} members={own} />
+      <Group label={`For ${task.value?.name}`} members={own} />
       <Group label="For other tasks" members={others} />
     </select>
   );

@@ -23,7 +23,11 @@ export const isLoading = signal(false);
 /** The latest refusal, or null. */
 export const refusal = signal(null);
 
-export const task = computed(() => tasks.value.find(({ name }) => name === asked.value.task));
+/** The task that is asked for, or that of the machine. */
+export const task = computed(() => {
+  const name = asked.value.task || clock.episode.value?.sent.task;
+  return tasks.value.find((one) => one.name === name);
+});
 
 /** Change what is asked for. */
 export function ask(changes) {
@@ -140,14 +144,18 @@ export async function begin() {
     first = 0;
   });
   effect(keepAddress);
+  effect(() => {
+    const episode = clock.episode.value;
+    if (episode) document.title = `${episode.sent.task}, seed ${episode.sent.seed} \u2013 pomp studio`;
+  });
 }
 
 /** Fill in what an address leaves out. */
 function complete(wanted) {
-  const known = machines.value.find(({ name }) => name === wanted.machine);
   if (wanted.text && !wanted.machine) wanted.machine = "text";
   if (!wanted.machine) wanted.machine = machineFor(wanted.task) ?? machines.value[0]?.name ?? "";
-  if (!wanted.task) wanted.task = (known ?? machines.value.find(({ name }) => name === wanted.machine))?.task ?? "";
+  const own = wanted.machine.match(/^zoo:([^/]+)/)?.[1];
+  if (!wanted.task) wanted.task = tasks.value.find(({ name }) => name === own)?.name ?? "";
   return wanted;
 }
 

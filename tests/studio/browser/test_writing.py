@@ -2,11 +2,18 @@
 
 import json
 import urllib.request
+from pathlib import Path
 
 from seen import MACHINE, last_of, press, time_of, until, world_of
 
 WRONG = "DEF run m( move oops m)"
 RIGHT = "DEF run m( turnLeft turnLeft m)"
+FILES = [
+    ("This frame as PNG", "-5.png", b"\x89PNG"),
+    ("This frame as SVG", "-5.svg", b"<svg"),
+    ("The episode as one page", ".html", b"<!doctype html>"),
+    ("The machine as text", ".machine", b"machine UpNDown"),
+]
 
 
 def write(page, text):
@@ -74,6 +81,16 @@ def test_the_world_is_edited_by_clicking_and_by_keys(watch, open_page):
     again = open_page(page.url)
     again.wait_for_selector("[data-t]")
     assert world_of(again) == world_of(page)
+
+
+def test_what_is_shown_is_saved_as_files(watch):
+    page = watch("t=5")
+    for name, ending, begins in FILES:
+        press(page, "Save")
+        with page.expect_download() as started:
+            press(page, name)
+        assert started.value.suggested_filename.endswith(ending)
+        assert Path(started.value.path()).read_bytes().startswith(begins)
 
 
 def test_an_episode_in_one_file_plays_from_disk(studio, open_page, tmp_path):
