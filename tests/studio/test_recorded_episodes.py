@@ -160,3 +160,17 @@ def test_an_episode_that_is_too_long_is_refused(monkeypatch):
 def test_greedy_and_scale_reach_the_episode():
     acting = load_machine("zoo:Farmer/text")
     assert record_episode(acting, scale=2).worth == evaluate(acting, episodes=1, scale=2).returns[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"machine": 3}, "that of a machine, got 3"),
+        ({"machine": "zoo:Harvester/text", "seed": -1}, "not negative, got -1"),
+        ({"machine": "zoo:Harvester/text", "scale": 2}, "has scale 1"),
+        ({"machine": "zoo:Harvester/text", "start": "map"}, "worlds begin from maps"),
+    ],
+)
+def test_what_is_no_episode_is_refused(given, reason):
+    with pytest.raises(ConfigError, match=reason):
+        record_episode(**given)

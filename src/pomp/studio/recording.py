@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from pomp.machine.episodes import LAST_WORDS, Episodes
 from pomp.machine.evaluation import choose_steps, outcomes
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import Choose, DecisionList, NetworkTransition
+from pomp.machine.zoo import load_machine
 from pomp.tasks.task import Setting
 
 MOST_MOMENTS = 200_000
@@ -82,7 +84,7 @@ class RecordedEpisode:
 
 
 def record_episode(
-    machine: ProgramMachine,
+    machine: ProgramMachine | str | Path,
     *,
     seed: int = 0,
     scale: int = 1,
@@ -93,7 +95,7 @@ def record_episode(
     """Play the episode that `evaluate(machine, episodes=1, seed=seed)` plays, and write it down.
 
     Args:
-        machine: whose.
+        machine: whose; or what `pomp.load_machine` finds it by, as `zoo:Maze`.
         seed: of the start and the choices.
         scale: how much longer the task is than it was in training.
         greedy: take the likeliest choice instead of drawing one.
@@ -104,6 +106,10 @@ def record_episode(
         ConfigError: a number is wrong, or the episode is too long to be shown.
         WorldError: the task cannot start from that world.
     """
+    if isinstance(machine, str | Path):
+        machine = load_machine(machine)
+    if not isinstance(machine, ProgramMachine):
+        raise ConfigError(f"an episode is that of a machine, got {machine!r:.80}")
     setting = machine.configure(scale)
     first = draw_starts(setting, 1, seed)
     if start is not None:
