@@ -25,14 +25,17 @@ async function ask(path, options) {
 export async function get(path, values = {}, signal) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(values))
-    for (const one of [value].flat()) if (one !== null && one !== undefined && one !== "") query.append(name, one);
+    for (const one of [value].flat())
+      if (one !== null && one !== undefined && one !== "") query.append(name, one);
   const answer = await ask(`/api/${path}?${query}`, { signal });
   return answer && answer.json();
 }
 
 /** POST a body; `read` says what the answer is. */
 export async function post(path, body, signal, read = "json") {
-  const filled = Object.entries(body).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const filled = Object.entries(body).filter(
+    ([, value]) => value !== null && value !== undefined && value !== "",
+  );
   const answer = await ask(`/api/${path}`, {
     method: "POST",
     headers: { "content-type": "application/json" },

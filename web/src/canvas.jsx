@@ -9,7 +9,10 @@ export function Canvas({ draw, data, ...others }) {
   const dark = isDark.value;
   useLayoutEffect(() => {
     const element = canvas.current;
-    const [wide, high] = [Math.round(size.width * size.ratio), Math.round(size.height * size.ratio)];
+    const [wide, high] = [
+      Math.round(size.width * size.ratio),
+      Math.round(size.height * size.ratio),
+    ];
     if (!wide || !high) return;
     if (element.width !== wide) element.width = wide;
     if (element.height !== high) element.height = high;

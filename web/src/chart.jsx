@@ -8,7 +8,9 @@ export function Chart({ chart }) {
   const place = useRef(null);
   const dark = isDark.value;
   const plot = useRef(null);
-  const key = seriesOf(chart).map(({ label }) => label).join("\n");
+  const key = seriesOf(chart)
+    .map(({ label }) => label)
+    .join("\n");
   useEffect(() => {
     const { width, height } = place.current.getBoundingClientRect();
     plot.current = new uPlot(optionsOf(chart, width, height), dataOf(chart), place.current);
@@ -35,7 +37,9 @@ export function Chart({ chart }) {
 function describe({ what, over, curves, bands }) {
   const latest = (values) => values[values.length - 1];
   const said = bands.length
-    ? bands.map(({ task, seeds, mean }) => `${task}, ${[seeds].flat().length} seeds: mean ${latest(mean)}`)
+    ? bands.map(
+        ({ task, seeds, mean }) => `${task}, ${[seeds].flat().length} seeds: mean ${latest(mean)}`,
+      )
     : curves.map(({ task, seed, returns }) => `${task}, seed ${seed}: ${latest(returns)}`);
   return `${what} over ${over}. Latest: ${said.join("; ")}.`;
 }
@@ -75,7 +79,11 @@ function dataOf(chart) {
 function optionsOf(chart, width, height) {
   const colours = palette();
   const series = seriesOf(chart);
-  const axis = { stroke: colours.muted, grid: { stroke: colours.line, width: 1 }, ticks: { stroke: colours.line } };
+  const axis = {
+    stroke: colours.muted,
+    grid: { stroke: colours.line, width: 1 },
+    ticks: { stroke: colours.line },
+  };
   return {
     width,
     height,

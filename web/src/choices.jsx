@@ -6,7 +6,14 @@ import { ask, asked, machineFor, machines, task, tasks } from "./state.js";
 function chooseTask(name) {
   const { machine } = asked.value;
   const keeps = machine === "text" || machine.startsWith("run:");
-  ask({ task: name, machine: keeps ? machine : (machineFor(name) ?? machine), scale: "1", size: "", world: null, other: "" });
+  ask({
+    task: name,
+    machine: keeps ? machine : (machineFor(name) ?? machine),
+    scale: "1",
+    size: "",
+    world: null,
+    other: "",
+  });
 }
 
 export function Choices() {
@@ -16,7 +23,11 @@ export function Choices() {
     <div class="choices" role="group" aria-label="What is watched">
       <label class="field">
         <span>Task</span>
-        <select value={task.value?.name} onChange={(event) => chooseTask(event.currentTarget.value)} data-choice="task">
+        <select
+          value={task.value?.name}
+          onChange={(event) => chooseTask(event.currentTarget.value)}
+          data-choice="task"
+        >
           {suites().map(([suite, members]) => (
             <optgroup key={suite} label={suite}>
               {members.map(({ name }) => (
@@ -45,12 +56,20 @@ export function Choices() {
             onChange={(event) => ask({ seed: wholeNumber(event.currentTarget.value), world: null })}
           />
         </label>
-        <IconButton name="dice" label="Next seed" onClick={() => ask({ seed: String(Number(seed) + 1), world: null })} />
+        <IconButton
+          name="dice"
+          label="Next seed"
+          onClick={() => ask({ seed: String(Number(seed) + 1), world: null })}
+        />
       </span>
       {scales.length > 1 && (
         <label class="field">
           <span>Scale</span>
-          <select value={scale} onChange={(event) => ask({ scale: event.currentTarget.value })} data-choice="scale">
+          <select
+            value={scale}
+            onChange={(event) => ask({ scale: event.currentTarget.value })}
+            data-choice="scale"
+          >
             {scales.map((factor) => (
               <option key={factor} value={String(factor)}>
                 ×{factor}
@@ -67,7 +86,9 @@ export function Choices() {
           value={size}
           data-choice="size"
           placeholder={task.value?.size.join("x")}
-          onChange={(event) => ask({ size: event.currentTarget.value.trim().replace("×", "x"), world: null })}
+          onChange={(event) =>
+            ask({ size: event.currentTarget.value.trim().replace("×", "x"), world: null })
+          }
         />
       </label>
       {view === "watch" && (
@@ -97,7 +118,11 @@ function MachineSelect({ value, onChange, none }) {
   const others = machines.value.filter((one) => one.task !== task.value?.name);
   const isListed = machines.value.some(({ name }) => name === value);
   return (
-    <select value={value} onChange={(event) => onChange(event.currentTarget.value)} data-choice={none ? "beside" : "machine"}>
+    <select
+      value={value}
+      onChange={(event) => onChange(event.currentTarget.value)}
+      data-choice={none ? "beside" : "machine"}
+    >
       {none && <option value="">{none}</option>}
       {!isListed && value && value !== "text" && <option value={value}>{value}</option>}
       {(value === "text" || asked.value.text) && <option value="text">what is written</option>}

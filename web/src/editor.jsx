@@ -2,7 +2,13 @@
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { lintGutter, linter } from "@codemirror/lint";
 import { EditorState } from "@codemirror/state";
-import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
+import {
+  EditorView,
+  drawSelection,
+  highlightActiveLine,
+  keymap,
+  lineNumbers,
+} from "@codemirror/view";
 import { useEffect, useRef } from "preact/hooks";
 import { karel } from "./language.js";
 
@@ -16,8 +22,14 @@ const look = EditorView.theme({
   ".cm-cursor": { borderLeftColor: "var(--ink)" },
   ".cm-gutters": { backgroundColor: "var(--sheet)", color: "var(--muted)", border: "none" },
   ".cm-activeLine": { backgroundColor: "var(--tint)" },
-  "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--hover) !important" },
-  ".cm-tooltip": { backgroundColor: "var(--sheet)", borderColor: "var(--edge)", color: "var(--ink)" },
+  "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": {
+    backgroundColor: "var(--hover) !important",
+  },
+  ".cm-tooltip": {
+    backgroundColor: "var(--sheet)",
+    borderColor: "var(--edge)",
+    color: "var(--ink)",
+  },
   ".cm-lintRange-error": {
     backgroundImage: "none",
     textDecoration: "underline wavy var(--bad) 1.5px",
@@ -37,7 +49,8 @@ export function Editor({ text, label, check, api }) {
       state: EditorState.create({ doc: text, extensions: extensions(label, check) }),
     });
     api.current = {
-      replace: (next) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: next } }),
+      replace: (next) =>
+        view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: next } }),
       text: () => view.state.doc.toString(),
     };
     return () => view.destroy();

@@ -186,7 +186,10 @@ export class Episode {
     const { loops = [] } = this.machine.modes[mode] ?? this.machine.end ?? {};
     return loops
       .filter(({ first, last }) => first <= token && token <= last)
-      .map((loop, n) => ({ ...loop, round: n < this.depth ? this.rounds[(t - 1) * this.depth + n] : 0 }));
+      .map((loop, n) => ({
+        ...loop,
+        round: n < this.depth ? this.rounds[(t - 1) * this.depth + n] : 0,
+      }));
   }
 
   wordsAt(t) {

@@ -19,7 +19,10 @@ const LARGEST = 1.35; // times its natural size
 export function Graph({ machine, mode, taken, pulse, shares, breaks, onBreak }) {
   const frame = useRef(null);
   const size = useSize(frame);
-  const ways = useMemo(() => [false, true].map((across) => layOut(nodesOf(machine), machine.edges, across)), [machine]);
+  const ways = useMemo(
+    () => [false, true].map((across) => layOut(nodesOf(machine), machine.edges, across)),
+    [machine],
+  );
   const placed = scaleIn(ways[0], size) >= scaleIn(ways[1], size) ? ways[0] : ways[1];
   const moved = useZoom(frame, machine);
   const count = machine.names.length;
@@ -75,7 +78,13 @@ function Node({ node, isLit, count }) {
   const names = `node${isLit ? " lit" : ""}${isEnd ? " end" : ""}`;
   return (
     <g class={names} style={{ "--tone": modeVariable(id, count) }} data-mode={id}>
-      <rect x={x - width / 2} y={y - height / 2} width={width} height={height} rx={isEnd ? 17 : 7} />
+      <rect
+        x={x - width / 2}
+        y={y - height / 2}
+        width={width}
+        height={height}
+        rx={isEnd ? 17 : 7}
+      />
       <text x={x} y={y}>
         {label}
       </text>
@@ -129,7 +138,9 @@ function useZoom(frame, machine) {
     const target = select(frame.current.querySelector("svg"));
     const behaviour = zoom()
       .scaleExtent([0.5, 6])
-      .filter((event) => !event.button && (event.type !== "wheel" || event.ctrlKey || event.metaKey))
+      .filter(
+        (event) => !event.button && (event.type !== "wheel" || event.ctrlKey || event.metaKey),
+      )
       .on("zoom", ({ transform }) => setMoved(transform.toString()));
     const reset = () => target.call(behaviour.transform, zoomIdentity);
     target.call(behaviour).on("dblclick.zoom", reset);

@@ -21,7 +21,8 @@ const KEYS = [
   [["t"], "t", "light or dark", toggleTheme],
 ];
 
-const TYPING = "input:not([type=range]):not([type=checkbox]), textarea, select, [contenteditable=true], dialog";
+const TYPING =
+  "input:not([type=range]):not([type=checkbox]), textarea, select, [contenteditable=true], dialog";
 
 /** Listen for the shortcuts as long as the component is there. */
 export function useKeys(clock) {

@@ -42,7 +42,12 @@ export function layOut(nodes, edges, across) {
 function looped(edge, { x, y, width }) {
   const [right, out, half] = [x + width / 2, x + width / 2 + LOOP, HEIGHT / 4];
   const way = `M${right} ${y - half}C${out} ${y - 2.6 * half} ${out} ${y + 2.6 * half} ${right + 0.92 * TIP} ${y + half + 0.38 * TIP}`;
-  return { ...edge, way, tip: arrowHead({ x: right, y: y + half }, Math.PI * 1.12), middle: { x: out + 2, y } };
+  return {
+    ...edge,
+    way,
+    tip: arrowHead({ x: right, y: y + half }, Math.PI * 1.12),
+    middle: { x: out + 2, y },
+  };
 }
 
 function placed(edge, { points }) {

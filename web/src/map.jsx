@@ -56,7 +56,12 @@ function Plane({ map, place, onPlace }) {
   const [moved, setMoved] = useState(zoomIdentity);
   useEffect(() => {
     const target = select(frame.current);
-    target.call(zoom().scaleExtent([0.5, 60]).clickDistance(4).on("zoom", ({ transform }) => setMoved(transform)));
+    target.call(
+      zoom()
+        .scaleExtent([0.5, 60])
+        .clickDistance(4)
+        .on("zoom", ({ transform }) => setMoved(transform)),
+    );
     return () => target.on(".zoom", null);
   }, []);
   const draw = (pen, wide, high, ratio) => drawMap(pen, { map, moved, place, wide, high, ratio });
@@ -141,20 +146,25 @@ function Decoded({ name, place, share }) {
   }, [name, place]);
   if (error) return <p class="error">{error.message}</p>;
   if (!found)
-    return <p>Each point is a program. The plane shows {(100 * share).toFixed(0)} % of their variance. Click anywhere to see what is decoded there.</p>;
+    return (
+      <p>
+        Each point is a program. The plane shows {(100 * share).toFixed(0)} % of their variance.
+        Click anywhere to see what is decoded there.
+      </p>
+    );
   return (
     <section aria-live="polite" data-decoded>
       <h2>Program at this point</h2>
-      <pre>
-        {found.lines.map((line, n) => [<Coloured key={n} text={line} />, "\n"])}
-      </pre>
+      <pre>{found.lines.map((line, n) => [<Coloured key={n} text={line} />, "\n"])}</pre>
       <p>{found.words}</p>
       {found.behaviour?.length > 0 && <Behaviour rows={found.behaviour} />}
       <button
         type="button"
         class="button"
         disabled={!found.is_valid}
-        onClick={() => ask({ view: "write", machine: "text", text: found.program, world: null, other: "" })}
+        onClick={() =>
+          ask({ view: "write", machine: "text", text: found.program, world: null, other: "" })
+        }
       >
         Run it
       </button>

@@ -23,7 +23,11 @@ function Page({ clock }) {
           pomp <i>{machine.headline}</i>
         </h1>
         <span class="spring" />
-        <IconButton name={isDark.value ? "sun" : "moon"} label="Light or dark" onClick={toggleTheme} />
+        <IconButton
+          name={isDark.value ? "sun" : "moon"}
+          label="Light or dark"
+          onClick={toggleTheme}
+        />
       </header>
       <Watch clock={clock} />
     </div>
@@ -37,5 +41,6 @@ embedded().then(
     clock.load(episode, Number(new URLSearchParams(location.hash.slice(1)).get("t")) || 0);
     render(<Page clock={clock} />, place);
   },
-  (error) => render(<p class="error">This episode cannot be read: {String(error.message)}</p>, place),
+  (error) =>
+    render(<p class="error">This episode cannot be read: {String(error.message)}</p>, place),
 );

@@ -17,7 +17,9 @@ export function Programs({ clock, episode, t }) {
     <section class="part fills" aria-label="Programs">
       <header>
         <h2>{programs.length > 1 ? "Programs" : "Program"}</h2>
-        <span class="label">{t > 0 ? `macro step ${episode.step[t] + 1}` : "before the first mode"}</span>
+        <span class="label">
+          {t > 0 ? `macro step ${episode.step[t] + 1}` : "before the first mode"}
+        </span>
       </header>
       <div class="program" ref={list} tabIndex={0} role="group" aria-label="Lines of the programs">
         {programs.map((program, mode) => (
@@ -46,7 +48,11 @@ function Lines({ clock, episode, program, mode, isRunning, now, loops, breaks })
   const loopAt = (line) => loops.find((loop) => loop.line === line);
   return (
     <>
-      <h3 class={running} style={{ "--tone": modeVariable(mode, episode.modeCount) }} title={program.words}>
+      <h3
+        class={running}
+        style={{ "--tone": modeVariable(mode, episode.modeCount) }}
+        title={program.words}
+      >
         <i class="chip" />
         {episode.titleOf(mode)}
       </h3>
@@ -112,7 +118,10 @@ export function Coloured({ text }) {
 
 /** Scroll a list, and nothing around it, until an item is well inside. */
 function keepInSight(list, item) {
-  const [top, bottom] = [item.offsetTop - list.offsetTop, item.offsetTop - list.offsetTop + item.offsetHeight];
+  const [top, bottom] = [
+    item.offsetTop - list.offsetTop,
+    item.offsetTop - list.offsetTop + item.offsetHeight,
+  ];
   const margin = 2 * item.offsetHeight;
   if (top < list.scrollTop + margin) list.scrollTop = top - margin;
   else if (bottom > list.scrollTop + list.clientHeight - margin)

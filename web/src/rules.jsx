@@ -15,17 +15,27 @@ export function Rules({ clock, episode, t }) {
     <section class="part rules" aria-label="Rules" tabIndex={0} style={{ "--rows": rows }}>
       <header>
         <h2>{heading}</h2>
-        <span class="label">{list.length ? "the first that holds" : probs ? "how likely" : ""}</span>
+        <span class="label">
+          {list.length ? "the first that holds" : probs ? "how likely" : ""}
+        </span>
       </header>
       <ol>
         {list.length
           ? list.map((rule, n) => (
-              <Rule key={n} {...{ clock, machine, from: taken.from, to: rule.to }} isFired={n === fired}>
+              <Rule
+                key={n}
+                {...{ clock, machine, from: taken.from, to: rule.to }}
+                isFired={n === fired}
+              >
                 <code>{conditionOf(rule)}</code>
               </Rule>
             ))
           : Array.from({ length: modeCount + 1 }, (_, to) => (
-              <Rule key={to} {...{ clock, machine, from: taken.from, to }} isFired={to === taken.to}>
+              <Rule
+                key={to}
+                {...{ clock, machine, from: taken.from, to }}
+                isFired={to === taken.to}
+              >
                 <Share value={probs?.[to] ?? 0} />
               </Rule>
             ))}

@@ -16,7 +16,8 @@ export default function Runs() {
     get("embeddings").then((sent) => setEmbeddings(sent.embeddings), setError);
     return repeat(async () => setGroups(await get("runs")), setError);
   }, []);
-  const group = groups?.groups.find(({ name }) => name === shown?.group) ?? (shown ? null : groups?.groups[0]);
+  const group =
+    groups?.groups.find(({ name }) => name === shown?.group) ?? (shown ? null : groups?.groups[0]);
   return (
     <div class="view">
       {error && (
@@ -29,7 +30,12 @@ export default function Runs() {
           <h2>Runs{groups?.root ? ` in ${groups.root}` : ""}</h2>
           {groups && !groups.groups.length && <Nothing root={groups.root} />}
           {groups?.groups.map((one) => (
-            <GroupButton key={one.name} group={one} isShown={one === group} onClick={() => setShown({ group: one.name })} />
+            <GroupButton
+              key={one.name}
+              group={one}
+              isShown={one === group}
+              onClick={() => setShown({ group: one.name })}
+            />
           ))}
           {embeddings.length > 0 && <h2>Embeddings</h2>}
           {embeddings.map(({ name }) => (
@@ -54,7 +60,11 @@ export default function Runs() {
 }
 
 function Nothing({ root }) {
-  return <p class="label">{root ? "No runs there yet." : "Start with pomp studio --run FOLDER to see runs."}</p>;
+  return (
+    <p class="label">
+      {root ? "No runs there yet." : "Start with pomp studio --run FOLDER to see runs."}
+    </p>
+  );
 }
 
 function GroupButton({ group, isShown, onClick }) {
@@ -75,7 +85,8 @@ function Group({ group }) {
   const paths = group.runs.map(({ path }) => path);
   const { charts, error } = useCharts(paths);
   const machines = group.runs.flatMap((run) => run.machines);
-  const open = ({ name, task }) => ask({ view: "watch", machine: name, task, world: null, size: "", scale: "1", other: "" });
+  const open = ({ name, task }) =>
+    ask({ view: "watch", machine: name, task, world: null, size: "", scale: "1", other: "" });
   return (
     <section aria-label={group.name}>
       <Facts group={group} />
@@ -110,7 +121,9 @@ function Facts({ group }) {
         <Fact name="tasks">{group.tasks.join(", ")}</Fact>
         <Fact name="runs">{group.runs.length}</Fact>
         <Fact name="not finished">{live}</Fact>
-        <Fact name="changed">{new Date(1000 * Math.max(...group.runs.map((run) => run.changed))).toLocaleString()}</Fact>
+        <Fact name="changed">
+          {new Date(1000 * Math.max(...group.runs.map((run) => run.changed))).toLocaleString()}
+        </Fact>
       </dl>
       <details>
         <summary>Settings</summary>

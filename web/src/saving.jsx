@@ -45,7 +45,11 @@ export function SaveMenu() {
   useEffect(() => {
     if (!isOpen) return undefined;
     const close = (event) => {
-      if (event.key === "Escape" || (event.type === "pointerdown" && !frame.current.contains(event.target))) setOpen(false);
+      if (
+        event.key === "Escape" ||
+        (event.type === "pointerdown" && !frame.current.contains(event.target))
+      )
+        setOpen(false);
     };
     addEventListener("keydown", close);
     addEventListener("pointerdown", close);
@@ -60,7 +64,13 @@ export function SaveMenu() {
   };
   return (
     <div class="menu above" ref={frame}>
-      <button type="button" class="button bare" aria-label="Save" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+      <button
+        type="button"
+        class="button bare"
+        aria-label="Save"
+        aria-expanded={isOpen}
+        onClick={() => setOpen(!isOpen)}
+      >
         <Icon name="save" /> <span class="wordy">Save</span>
       </button>
       {isOpen && (

@@ -90,5 +90,10 @@ function moved(cell, [down, right], rows, columns) {
 function drawCursor(pen, cursor, columns, { cell, left, top }, colours) {
   pen.strokeStyle = colours.accent;
   pen.lineWidth = Math.max(2, cell / 16);
-  pen.strokeRect(left + (cursor % columns) * cell, top + Math.floor(cursor / columns) * cell, cell, cell);
+  pen.strokeRect(
+    left + (cursor % columns) * cell,
+    top + Math.floor(cursor / columns) * cell,
+    cell,
+    cell,
+  );
 }

@@ -8,7 +8,15 @@ import { Episode } from "./episode.js";
 export const VIEWS = { watch: "Watch", write: "Write", runs: "Runs" };
 const PLAIN = ["view", "task", "machine", "seed", "scale", "size", "other"];
 const PACKED = ["text", "world"]; // what is long, and compressed in the address
-const DEFAULTS = { view: "watch", task: "", machine: "", seed: "0", scale: "1", size: "", other: "" };
+const DEFAULTS = {
+  view: "watch",
+  task: "",
+  machine: "",
+  seed: "0",
+  scale: "1",
+  size: "",
+  other: "",
+};
 const SETTLE = 300; // milliseconds after which the address follows
 
 /** The address without the moment, which is the clock's. */
@@ -55,7 +63,9 @@ async function unpack(packed) {
 }
 
 async function pack(text) {
-  return addressable(await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw")));
+  return addressable(
+    await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw")),
+  );
 }
 
 async function writeAddress(wanted, t) {
@@ -101,7 +111,9 @@ async function fetchEpisodes(wanted, t) {
   isLoading.value = true;
   try {
     const names = [wanted.machine, wanted.other].filter(Boolean);
-    const sent = await Promise.all(names.map((name) => post("episode", requestOf(wanted, name), stop)));
+    const sent = await Promise.all(
+      names.map((name) => post("episode", requestOf(wanted, name), stop)),
+    );
     const [episode, second] = sent.map((one) => new Episode(one));
     batch(() => {
       refusal.value = null;
@@ -146,7 +158,8 @@ export async function begin() {
   effect(keepAddress);
   effect(() => {
     const episode = clock.episode.value;
-    if (episode) document.title = `${episode.sent.task}, seed ${episode.sent.seed} \u2013 pomp studio`;
+    if (episode)
+      document.title = `${episode.sent.task}, seed ${episode.sent.seed} \u2013 pomp studio`;
   });
 }
 

@@ -37,7 +37,12 @@ function Bar() {
       </nav>
       <span class="spring" />
       {asked.value.view !== "runs" && <Choices />}
-      <IconButton name={isDark.value ? "sun" : "moon"} label="Light or dark" keys="t" onClick={toggleTheme} />
+      <IconButton
+        name={isDark.value ? "sun" : "moon"}
+        label="Light or dark"
+        keys="t"
+        onClick={toggleTheme}
+      />
     </header>
   );
 }
@@ -55,8 +60,13 @@ function Later({ view }) {
 }
 
 function WatchView() {
-  if (!clock.episode.value) return refusal.value ? null : <p class="message">Recording an episode…</p>;
-  return rival.value ? <Compare clock={clock} rival={rival.value} /> : <Watch clock={clock} actions={<SaveMenu />} />;
+  if (!clock.episode.value)
+    return refusal.value ? null : <p class="message">Recording an episode…</p>;
+  return rival.value ? (
+    <Compare clock={clock} rival={rival.value} />
+  ) : (
+    <Watch clock={clock} actions={<SaveMenu />} />
+  );
 }
 
 function App() {

@@ -135,7 +135,7 @@ function drawCurve(pen, values, wide, y) {
         most = Math.max(most, values[t]);
       }
       pen.lineTo(x, y(values[from]));
-      if (most > least) pen.lineTo(x, y(least)), pen.lineTo(x, y(most));
+      if (most > least) (pen.lineTo(x, y(least)), pen.lineTo(x, y(most)));
       pen.lineTo(x, y(values[to]));
     }
   }

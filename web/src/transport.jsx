@@ -9,8 +9,20 @@ export function Transport({ clock, children }) {
   const atEnd = t.value >= last.value;
   return (
     <div class="transport" role="group" aria-label="Playing">
-      <IconButton name="first" label="To the start" keys="Home" onClick={() => clock.seek(0)} disabled={atStart} />
-      <IconButton name="back" label="Step back" keys="←" onClick={() => clock.seek(t.peek() - 1)} disabled={atStart} />
+      <IconButton
+        name="first"
+        label="To the start"
+        keys="Home"
+        onClick={() => clock.seek(0)}
+        disabled={atStart}
+      />
+      <IconButton
+        name="back"
+        label="Step back"
+        keys="←"
+        onClick={() => clock.seek(t.peek() - 1)}
+        disabled={atStart}
+      />
       <button
         type="button"
         class="button main"
@@ -20,10 +32,34 @@ export function Transport({ clock, children }) {
       >
         <Icon name={isPlaying.value ? "pause" : "play"} />
       </button>
-      <IconButton name="step" label="Step" keys="→" onClick={() => clock.seek(t.peek() + 1)} disabled={atEnd} />
-      <IconButton name="mode" label="Next mode" keys="↓" onClick={() => clock.jump("nextMode")} disabled={atEnd} />
-      <IconButton name="event" label="Next event" keys="E" onClick={() => clock.jump("nextEvent")} disabled={atEnd} />
-      <IconButton name="end" label="Run to the end" keys="End" onClick={() => clock.runToEnd()} disabled={atEnd} />
+      <IconButton
+        name="step"
+        label="Step"
+        keys="→"
+        onClick={() => clock.seek(t.peek() + 1)}
+        disabled={atEnd}
+      />
+      <IconButton
+        name="mode"
+        label="Next mode"
+        keys="↓"
+        onClick={() => clock.jump("nextMode")}
+        disabled={atEnd}
+      />
+      <IconButton
+        name="event"
+        label="Next event"
+        keys="E"
+        onClick={() => clock.jump("nextEvent")}
+        disabled={atEnd}
+      />
+      <IconButton
+        name="end"
+        label="Run to the end"
+        keys="End"
+        onClick={() => clock.runToEnd()}
+        disabled={atEnd}
+      />
       <span class="gap" />
       <Speed clock={clock} />
       <span class="spring" />

@@ -103,9 +103,16 @@ export function Told({ clock, episode, t }) {
   const { sent } = episode;
   const ending = t === episode.last && sent.ending;
   return (
-    <section class="part told" aria-label="In words" aria-live={clock.isPlaying.value ? "off" : "polite"}>
+    <section
+      class="part told"
+      aria-label="In words"
+      aria-live={clock.isPlaying.value ? "off" : "polite"}
+    >
       <p>
-        <Words episode={episode} text={words ? words.what : `The start. ${sent.machine.headline}`} />
+        <Words
+          episode={episode}
+          text={words ? words.what : `The start. ${sent.machine.headline}`}
+        />
       </p>
       <p>
         <Words episode={episode} text={ending ? `Over: ${sent.ending}.` : words?.why} />
@@ -120,7 +127,11 @@ function Words({ episode, text = "" }) {
     if (n % 2 === 0) return part;
     const mode = episode.machine.names.indexOf(part);
     return (
-      <b key={n} class="mode-name" style={{ "--tone": mode < 0 ? "inherit" : modeVariable(mode, episode.modeCount) }}>
+      <b
+        key={n}
+        class="mode-name"
+        style={{ "--tone": mode < 0 ? "inherit" : modeVariable(mode, episode.modeCount) }}
+      >
         {part}
       </b>
     );
@@ -134,10 +145,21 @@ export function Deck({ clock, episodes, span, actions }) {
     <footer class="deck">
       <Transport clock={clock}>
         {actions}
-        <IconButton name="keys" label="Keys" class="button icon bare wordy" onClick={() => setOpen(true)} />
+        <IconButton
+          name="keys"
+          label="Keys"
+          class="button icon bare wordy"
+          onClick={() => setOpen(true)}
+        />
       </Transport>
       {episodes.map((episode, n) => (
-        <Timeline key={n} clock={clock} episode={episode} span={span} caption={n ? "Time of the second" : "Time"} />
+        <Timeline
+          key={n}
+          clock={clock}
+          episode={episode}
+          span={span}
+          caption={n ? "Time of the second" : "Time"}
+        />
       ))}
       <Legend episode={episodes[0]} />
       <KeysDialog isOpen={isOpen} onClose={() => setOpen(false)} />

@@ -96,10 +96,16 @@ function EditorPanel() {
             </button>
           </span>
         </header>
-        {isReady() && <Editor text={firstText()} label="Program or machine" check={check} api={api} />}
+        {isReady() && (
+          <Editor text={firstText()} label="Program or machine" check={check} api={api} />
+        )}
       </section>
       <section class={`part verdict${trouble ? " bad" : ""}`} role="status" data-verdict>
-        {trouble ? `${where}${trouble}` : kind ? `A ${kind} without errors: it runs as you type.` : "…"}
+        {trouble
+          ? `${where}${trouble}`
+          : kind
+            ? `A ${kind} without errors: it runs as you type.`
+            : "…"}
       </section>
     </div>
   );
@@ -115,7 +121,11 @@ function StartPanel({ episode }) {
         clock={clock}
         episode={episode}
         tools={
-          <button type="button" class="button bare small" onClick={() => (clock.seek(0), setTool("marker"))}>
+          <button
+            type="button"
+            class="button bare small"
+            onClick={() => (clock.seek(0), setTool("marker"))}
+          >
             Change the start
           </button>
         }
@@ -128,11 +138,22 @@ function StartPanel({ episode }) {
           <h2>Start</h2>
           <span class="tools" role="group" aria-label="What a click changes">
             {Object.entries(TOOLS).map(([key, name]) => (
-              <button key={key} type="button" class="button small" aria-pressed={tool === key} onClick={() => setTool(key)}>
+              <button
+                key={key}
+                type="button"
+                class="button small"
+                aria-pressed={tool === key}
+                onClick={() => setTool(key)}
+              >
                 {name}
               </button>
             ))}
-            <button type="button" class="button bare small" disabled={!world} onClick={() => ask({ world: null })}>
+            <button
+              type="button"
+              class="button bare small"
+              disabled={!world}
+              onClick={() => ask({ world: null })}
+            >
               As drawn
             </button>
             <button type="button" class="button small" onClick={() => setTool(null)}>
@@ -144,7 +165,9 @@ function StartPanel({ episode }) {
           world={world ?? episode.sent.world}
           tool={tool}
           mostMarkers={task.value?.most_markers ?? 1}
-          onChange={(next) => ask({ world: { size: next.size, cells: next.cells, pose: next.pose } })}
+          onChange={(next) =>
+            ask({ world: { size: next.size, cells: next.cells, pose: next.pose } })
+          }
         />
       </section>
       <section class="part" aria-label="Numbers">
