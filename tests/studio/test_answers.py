@@ -147,6 +147,25 @@ def test_a_run_that_has_just_begun_has_no_charts(client, tmp_path):
     assert client.get("/api/charts", params={"run": "run"}).json()["charts"] == []
 
 
+def test_what_is_no_number_yet_is_left_out(client, tmp_path):
+    write_run(tmp_path, "run", 0, [float("-inf"), 0.5])
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    (tmp_path / "run/config.json").write_text(json.dumps(config | {"minutes": float("inf")}))
+    told = client.get("/api/charts", params={"run": "run"}).json()
+    assert told["charts"][0]["curves"][0]["returns"] == [0.5]
+    assert "Infinity" not in client.get("/api/runs").text
+
+
+def test_files_that_cannot_be_read_are_not_there(client, tmp_path, monkeypatch):
+    write_run(tmp_path, "run", 0, [0.5])
+
+    def gone(run):
+        raise FileNotFoundError
+
+    monkeypatch.setattr("pomp.studio.run_lists._changed", gone)
+    assert client.get("/api/charts", params={"run": "run"}).status_code == 404
+
+
 def test_a_point_of_a_map_is_a_program_that_does_something(client, monkeypatch):
     monkeypatch.setattr(space_map, "_PROGRAMS", 20)
     monkeypatch.setattr(space_map, "_TASKS", ("Harvester",))

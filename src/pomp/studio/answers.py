@@ -39,8 +39,12 @@ _ABOUT = Record(
 
 
 def to_bytes(data: Any) -> bytes:
-    """Return data as JSON in plain ASCII, whatever texts it holds."""
-    return json.dumps(data, separators=(",", ":")).encode("ascii")
+    """Return data as JSON in plain ASCII, whatever texts it holds; what is no number is null."""
+    try:
+        text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # a file's infinity
+        text = json.dumps(json.loads(json.dumps(data), parse_constant=lambda _: None))
+    return text.encode("ascii")
 
 
 def load_asked(asked: EpisodeAsked, root: Root) -> ProgramMachine:

@@ -56,6 +56,7 @@ def make_app(root: Path | None = None, host: str = LOOPBACK[0]) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=2000, compresslevel=5)
     app.add_middleware(Guard, host=host)
     app.add_exception_handler(PompError, _refuse)
+    app.add_exception_handler(OSError, _refuse_gone)
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(HTTPException, _refuse_http)
     _add_lists(app, Root(root))
@@ -202,6 +203,12 @@ def _refuse(request: Request, error: Exception) -> Response:
         status = 404
     told = {"error": tell_error(error), "place": None}
     return Response(answers.to_bytes(told), status, media_type=_JSON)
+
+
+def _refuse_gone(request: Request, error: Exception) -> Response:
+    """Answer a request for files that went away, or cannot be read, while they were looked at."""
+    told = {"error": "a file below the root cannot be read, or is there no more", "place": None}
+    return Response(answers.to_bytes(told), 404, media_type=_JSON)
 
 
 def _refuse_invalid(request: Request, error: Exception) -> Response:

@@ -3,6 +3,8 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +116,15 @@ def chart_runs(names: Sequence[str], root: Root, since: float) -> dict[str, Any]
         for chart in found:
             new = {"what": chart.what, "over": chart.over, "is_log": chart.is_log}
             kept = charts.setdefault((chart.what, chart.over), new | {"is_best": chart.is_best})
-            kept.setdefault("curves", []).extend((name, curve) for curve in chart.curves)
+            drawn = [(name, _finite(curve)) for curve in chart.curves]
+            kept.setdefault("curves", []).extend(pair for pair in drawn if pair[1].at)
     return {"charts": [_chart_data(chart) for chart in charts.values()], "changed": changed}
+
+
+def _finite(curve: Curve) -> Curve:
+    """Return a curve without the points at which nothing was scored yet."""
+    points = [pair for pair in zip(curve.at, curve.returns, strict=True) if isfinite(pair[1])]
+    return replace(curve, at=[at for at, _ in points], returns=[worth for _, worth in points])
 
 
 def _chart_data(chart: dict[str, Any]) -> dict[str, Any]:
