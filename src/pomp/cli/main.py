@@ -34,6 +34,7 @@ from pomp.cli.run import Run
 from pomp.cli.sample import Sample
 from pomp.cli.search import Search
 from pomp.cli.simplify import Simplify
+from pomp.cli.studio import Studio
 from pomp.cli.tasks import Tasks
 from pomp.cli.train import Train
 from pomp.cli.verify import Verify
@@ -62,6 +63,7 @@ Command = (
     | Annotated[Extract, subcommand("extract")]
     | Annotated[Distill, subcommand("distill")]
     | Annotated[Play, subcommand("play")]
+    | Annotated[Studio, subcommand("studio")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Reproduce, subcommand("reproduce")]
     | Annotated[Results, subcommand("results", description=_RESULTS)]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from tyro.conf import Positional, arg
 
 from pomp.cli.frames import Span, draw_screen, draw_strip, paint, style
-from pomp.cli.inputs import Allowed, check_seed, parse_size
+from pomp.cli.inputs import Allowed, check_output, check_seed, parse_size
 from pomp.cli.output import say, say_styled
 from pomp.core.errors import ConfigError, DataFileError, PompError, UnknownNameError
 
@@ -60,14 +60,18 @@ class Play:
     """You act; a machine, if one is named (zoo:TASK or a folder), says what it would choose."""
     print: bool = False
     """Print the machine and some moments of its episode instead; this needs no terminal."""
+    html: Annotated[str | None, arg(metavar="FILE")] = None
+    """Write the episode with a player into one file of HTML instead: it needs no server."""
     allow: Allowed = ()
     """A module that the file may name as the home of its task or a sensor, and that is run then."""
 
     def run(self) -> int:
-        """Play until a key ends it, then print the return; or print the whole episode."""
+        """Play until a key ends it, then print the return; or print or write the whole episode."""
         check_seed(self.seed)
         if self.manual and (self.start or self.size or self.cap):
             raise ConfigError("--start, --size and --cap are for watching a machine, not --manual")
+        if self.html is not None:
+            return self._write_page(self.html)
         if self.print:
             return self._print()
         machine = None if self.manual else self._load()
@@ -94,6 +98,24 @@ class Play:
         for line in draw_strip(moments, shutil.get_terminal_size().columns):
             say_styled(style(line, colours=colours))
         say(f"\n{_summarise(moments[-1], setting, self._began(self.seed))}")
+        return 0
+
+    def _write_page(self, file: str) -> int:
+        """Write the episode as a page, and print the return."""
+        if self.manual or self.print:
+            raise ConfigError("--html writes what a machine does: without --manual and --print")
+        if self.start:
+            raise ConfigError("--html writes the episode of a --seed; --start is for watching")
+        path = check_output(file)
+        from pomp.studio.pages import save_page
+        from pomp.studio.recording import record_episode, tell_ending
+
+        machine = self._load()
+        episode = record_episode(machine, seed=self.seed, scale=self.scale, greedy=self.greedy)
+        save_page(episode, path, self.machine)
+        name = f"{episode.setting.task.name} x{self.scale}, seed {self.seed}"
+        told = f"return {episode.worth:.6f} after {episode.actions} actions"
+        say(f"{name}: {told}; {tell_ending(episode)}; written to {path}")
         return 0
 
     def _load(self) -> "ProgramMachine":

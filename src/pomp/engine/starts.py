@@ -171,6 +171,11 @@ def begin(
     return take_up(setting, worlds)
 
 
+def most_markers(setting: Setting) -> int:
+    """Return how many markers a cell of a map may show."""
+    return setting.task.most_shown or int(setting.constants[CAP])
+
+
 def take_up(setting: Setting, worlds: WorldBatch) -> WorldBatch:
     """Let the task begin on worlds whose cells and poses are set; in place.
 
@@ -178,7 +183,7 @@ def take_up(setting: Setting, worlds: WorldBatch) -> WorldBatch:
         WorldError: the task cannot start there.
     """
     check_places(worlds)
-    most = setting.task.most_shown or int(setting.constants[CAP])
+    most = most_markers(setting)
     if (worlds.cells & COUNT).max(initial=0) > most:
         found = (worlds.cells & COUNT).max()
         rule = f"{setting.task.name} ({setting.variant}) has at most {most} markers on a cell"

@@ -100,6 +100,26 @@ class Map:
             raise WorldError(f"a map has one agent, one of '^>v<nesw', got {len(agents)}")
         return cls(grid, *agents[0])
 
+    @classmethod
+    def from_cells(cls, size: tuple[int, int], cells: Any, pose: int) -> "Map":
+        """Return what a world looks like.
+
+        Args:
+            size: rows and columns.
+            cells: `[H * W]` integers from 0 to 255, the bytes of `pomp.karel.dynamics`; of these
+                markers and walls are taken.
+            pose: four times the agent's cell plus its facing.
+
+        Raises:
+            WorldError: there are more or fewer cells, or it is no map.
+        """
+        grid = np.asarray(cells, np.uint8)
+        if grid.size != size[0] * size[1]:
+            got = f"{size[0]}x{size[1]} and {grid.size} cells"
+            raise WorldError(f"a map has as many cells as rows times columns, got {got}")
+        row, col = divmod(int(pose) >> 2, max(size[1], 1))
+        return cls(grid.reshape(size) & np.uint8(COUNT | WALL), row, col, Facing(int(pose) & 3))
+
     def _repr_png_(self) -> bytes:
         """A picture, for notebooks."""
         from pomp.karel.render import draw_map, png_bytes
@@ -407,10 +427,7 @@ class WorldBatch:
         if self.device == "cuda":
             return self.to("cpu").map_of(world)
         world = self._number_of(world)
-        grid = self.grid[world] & np.uint8(COUNT | WALL)
-        return Map(
-            grid, int(self.row[world]), int(self.col[world]), Facing(int(self.facing[world]))
-        )
+        return Map.from_cells((self.height, self.width), self.cells[world], self.pose[world])
 
     def to_text(self, world: int = 0) -> str:
         """One world as a map; see `Map.to_text`."""

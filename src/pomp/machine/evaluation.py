@@ -25,7 +25,7 @@ from pomp.machine.code_table import CodeTable
 from pomp.machine.episodes import Episodes
 from pomp.machine.moore_table import MooreTable
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.transitions import DecisionList, check_chosen
+from pomp.machine.transitions import Choose, DecisionList, check_chosen
 from pomp.tasks.task import Setting
 
 VALIDATION_EPISODES = 200
@@ -384,7 +384,10 @@ def play(
 
 
 def choose_steps(
-    machine: ProgramMachine, running: Episodes, streams: NDArray[np.uint64] | None
+    machine: ProgramMachine,
+    running: Episodes,
+    streams: NDArray[np.uint64] | None,
+    choose: Choose | None = None,
 ) -> Iterator[NDArray[np.int16]]:
     """Play episodes to their ends, and say before every step what is chosen.
 
@@ -393,6 +396,7 @@ def choose_steps(
         running: the episodes, written.
         streams: `[N]` uint64, from which choices are drawn, written; None: the likeliest choices
             are taken.
+        choose: the machine's chooser for these episodes, if it is at hand.
 
     Yields:
         `[N]` int16, the choices; -1 where the episode is over.
@@ -400,7 +404,7 @@ def choose_steps(
     Raises:
         ConfigError: the machine's transitions choose what is no mode and not the end.
     """
-    choose = machine.transition.chooser(running)
+    choose = choose or machine.transition.chooser(running)
     ahead, place = np.empty((0, len(running))), 0
     while not (is_over := to_host(running.ending) != 0).all():
         if streams is not None and place == len(ahead):
