@@ -41,9 +41,9 @@ _AS_WRITTEN = {
 }
 """The paper's procedure: what differs from the published code's, which are the fields' defaults.
 
-Paper: a run ends when the score converges or after 1,000 iterations. The published code calls scores
-converged that differ by 0.001; without its bonus whole scores are as small, so every run would end
-as soon as it may, after 100 iterations."""
+Paper: a run ends when its score converges or after 1,000 iterations. The published code calls
+scores converged that differ by 0.001; without its bonus whole scores are as small, so every run
+would end as soon as it may, after 100 iterations."""
 _ANNEAL = {"proposer.acceptance": "anneal", "proposer.mutations": "rich", "proposer.max_depth": 6}
 _PROGRAMS = {"score.starts": 32}
 _LEAPS = {
