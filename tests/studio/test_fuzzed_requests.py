@@ -13,12 +13,13 @@ APP = make_app()
 API = schemathesis.openapi.from_dict(APP.openapi())
 API.app = APP
 LIGHT = API.exclude(path_regex="embedding")  # a map is drawn for minutes where nothing is compiled
+SECONDS = 120
 CHECKS = [schemathesis.checks.not_a_server_error]
 
 
 def ask(case):
     """Send a request; the answer is no error of the server, and an error is one line."""
-    answer = case.call(base_url=HOME)
+    answer = case.call(base_url=HOME, timeout=SECONDS)
     case.validate_response(answer, checks=CHECKS)
     if answer.status_code >= 400:
         told = answer.json()

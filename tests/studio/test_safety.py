@@ -189,6 +189,33 @@ def test_a_recording_nobody_waits_for_is_given_up():
     assert len(steps) == count
 
 
+def test_a_client_that_hangs_up_ends_its_recording(monkeypatch):
+    ended, sent = [], []
+
+    def endless(asked, root, watch):
+        try:
+            while True:
+                watch(0)
+        except AbandonedError as error:
+            ended.append(error)
+            raise
+
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message)
+
+    monkeypatch.setattr("pomp.studio.answers.answer_episode", endless)
+    scope = {
+        "type": "http", "method": "GET", "path": "/api/episode", "http_version": "1.1",
+        "query_string": b"machine=zoo:Maze", "headers": [(b"host", b"127.0.0.1")],
+    }  # fmt: skip
+    asyncio.run(make_app()(scope, receive, send))
+    assert len(ended) == 1
+    assert sent[0]["status"] == 499
+
+
 def test_a_recording_that_takes_too_long_is_given_up():
     def work(watch):
         while True:

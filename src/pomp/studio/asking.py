@@ -8,11 +8,12 @@ from pomp.core.configs import MOST_SEED
 from pomp.studio.limits import LIMITS
 
 Name = Annotated[str, Field(min_length=1, max_length=300)]
-TaskName = Annotated[str, Field(pattern="^[A-Za-z]{1,40}$")]
+MachineName = Annotated[str, Field(min_length=1, max_length=300, examples=["zoo:Harvester/text"])]
+TaskName = Annotated[str, Field(pattern="^[A-Za-z]{1,40}$", examples=["Harvester"])]
 Size = Annotated[str, Field(pattern="^[0-9]{1,3}x[0-9]{1,3}$")]
 Seed = Annotated[int, Field(ge=0, le=MOST_SEED)]
 Scale = Annotated[int, Field(ge=1, le=64)]
-Text = Annotated[str, Field(max_length=LIMITS.text)]
+Text = Annotated[str, Field(max_length=LIMITS.text, examples=["DEF run m( move m)"])]
 Side = Annotated[int, Field(ge=1, le=LIMITS.side)]
 Byte = Annotated[int, Field(ge=0, le=255)]
 Frame = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -43,7 +44,7 @@ class WorldAsked(_Asked):
 class EpisodeAsked(_Asked):
     """An episode: of a machine by name, or of a text."""
 
-    machine: Name | None = None
+    machine: MachineName | None = None
     text: Text | None = None
     task: TaskName | None = None
     seed: Seed = 0
@@ -73,7 +74,7 @@ class TextAsked(_Asked):
 class EpisodeQuery(_Query):
     """An episode of a machine by name."""
 
-    machine: Name
+    machine: MachineName
     task: TaskName | None = None
     seed: Seed = 0
     scale: Scale = 1
@@ -93,7 +94,7 @@ class WorldQuery(_Query):
 class MachineQuery(_Query):
     """A machine."""
 
-    machine: Name
+    machine: MachineName
 
 
 class ChartsQuery(_Query):

@@ -19,6 +19,8 @@ FLAGS = (
     "--enable-precise-memory-info", "--js-flags=--expose-gc",
 )  # fmt: skip
 
+MOST_MILLISECONDS = 120_000  # that a first episode takes where everything has to be compiled
+
 
 @pytest.fixture(scope="session")
 def chromium():
@@ -78,7 +80,7 @@ def open_page(chromium):
 
     def open_one(url, *, width=1440, height=900, **options):
         context = chromium.new_context(viewport={"width": width, "height": height}, **options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(MOST_MILLISECONDS)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: troubles.append(str(error)))

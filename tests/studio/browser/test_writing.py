@@ -23,9 +23,9 @@ def write(page, text):
     page.keyboard.insert_text(text)
 
 
-def open_editor(watch, query=""):
+def open_editor(watch):
     """Open the page where texts are written."""
-    page = watch(query)
+    page = watch()
     page.get_by_role("link", name="Write", exact=True).click()
     page.wait_for_selector(".cm-content")
     return page
@@ -56,24 +56,46 @@ def test_a_machine_can_be_edited_and_kept_in_the_address(watch, open_page):
     assert again.inner_text(".cm-content") == RIGHT
 
 
-def test_the_world_is_edited_by_clicking_and_by_keys(watch, open_page):
-    page = open_editor(watch, "task=Farmer")
-    before = world_of(page)
-    press(page, "Change the start")
+def middle_of(page, row, col):
+    """Where a cell of a world of 8 by 8 is on the page."""
     box = page.locator(".world canvas").bounding_box()
     side = min(box["width"], box["height"])
     left, top = box["x"] + (box["width"] - side) / 2, box["y"] + (box["height"] - side) / 2
+    return left + side * (col + 0.5) / 8, top + side * (row + 0.5) / 8
+
+
+def test_clicks_change_markers_and_walls_but_not_the_ring(studio, watch):
+    page = open_editor(watch)
+    with urllib.request.urlopen(f"{studio}/api/episode?machine={MACHINE}") as answer:
+        sent = json.load(answer)
+    page.route("**/api/episode", lambda route: route.fulfill(json=sent))
+    press(page, "Change the start")
+    for tool, cell in (("Marker", 1), ("Wall", 16), ("Wall", 0)):
+        press(page, tool)
+        with page.expect_request("**/api/episode") as asked:
+            page.mouse.click(*middle_of(page, 1, 1))
+        assert asked.value.post_data_json["world"]["cells"][9] == cell
     with page.expect_request("**/api/episode") as asked:
-        page.mouse.click(left + side * 1.5 / 8, top + side * 1.5 / 8)
-    world = asked.value.post_data_json["world"]
-    assert world["cells"][9] & 15 == 1
-    press(page, "Wall")
+        page.mouse.click(*middle_of(page, 0, 1))  # the ring: nothing is asked for
+        page.mouse.click(*middle_of(page, 1, 2))
+    world = asked.value.post_data_json["world"]["cells"]
+    assert world[1] == sent["world"]["cells"][1]
+    assert world[10] == 16
+
+
+def test_the_world_is_edited_by_clicking_and_by_keys(watch, open_page):
+    page = open_editor(watch)
+    before = world_of(page)
+    press(page, "Change the start")
+    press(page, "Agent")
+    with page.expect_request("**/api/episode") as asked:
+        page.mouse.click(*middle_of(page, 1, 1))
+    assert asked.value.post_data_json["world"]["pose"] >> 2 == 9
     page.locator(".world canvas").focus()
-    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowRight")
     with page.expect_request("**/api/episode") as asked:
         page.keyboard.press("Enter")
-    changed = asked.value.post_data_json["world"]
-    assert sum(a != b for a, b in zip(world["cells"], changed["cells"], strict=True)) == 1
+    assert asked.value.post_data_json["world"]["pose"] >> 2 == 10
     page.wait_for_selector("main[aria-busy=false]")
     press(page, "Done")
     assert world_of(page) != before
