@@ -41,9 +41,8 @@ test: install  ## run the test suite (minutes)
 test-slow: install  ## run the long tests too
 	$(BIN)/python -m pytest -m 'slow and not cuda'
 
-fuzz: install  ## change files of every format at random and read them (CASES=2000 of each, an hour)
-	$(BIN)/python tests/fuzz/workers.py
-	$(BIN)/python tests/fuzz/damage.py --cases $(or $(CASES),2000) --minutes $(or $(MINUTES),60)
+fuzz: install  ## files changed, calls misused, runs killed at random (MINUTES=60)
+	$(BIN)/python tests/fuzz/trials.py --minutes $(or $(MINUTES),60)
 
 check: install  ## lint, format, types, layers, and what tools/check_house.py counts
 	$(BIN)/ruff check .

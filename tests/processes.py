@@ -42,42 +42,57 @@ main(sys.argv[6:])
 
 
 _COUNTER = """
-import itertools, os, signal, sys, time
-moment, events, own = int(sys.argv[1]), 0, os.getpid()
+import itertools, os, signal, sys, threading, time
+moment, late, folder = int(sys.argv[1]), int(sys.argv[2]), os.path.abspath(sys.argv[3])
+touched, own = 0, os.getpid()
 minutes = itertools.count(0.0, 60.0)
 time.monotonic = lambda: next(minutes)  # so every step is saved
 
 def count(event, arguments):
-    global events
-    if os.getpid() != own:
+    global touched
+    if os.getpid() != own or event not in ("open", "os.rename", "os.mkdir", "os.remove"):
         return
-    events += 1
-    if events == moment:
-        os.kill(own, signal.SIGKILL)
+    path = arguments[event == "os.rename"]
+    if not isinstance(path, str | os.PathLike) or not os.path.abspath(path).startswith(folder):
+        return
+    touched += 1
+    if touched == moment:
+        threading.Timer(late / 1000, kill).start() if late else kill()
+
+def kill():
+    os.kill(own, signal.SIGKILL)
 
 from pomp.cli.main import main
 sys.addaudithook(count)
 try:
-    main(sys.argv[2:])
+    main(sys.argv[4:])
 finally:
-    print(f"events {events}", file=sys.stderr)
+    print(f"touched {touched}", file=sys.stderr)
 """
 
 
-def run_counted(*arguments, **options):
-    """Run `pomp` to its end, which must be a good one, and count the events of Python's audit."""
-    status, _, errors = _run_counter(0, arguments, options)
+def run_counted(folder, *arguments, **options):
+    """Run `pomp` to its end, which must be a good one: how often it touched files of a folder."""
+    status, _, errors = _run_counter((0, 0, folder), arguments, options)
     assert status == 0, errors
     return int(errors.split()[-1])
 
 
-def run_killed(moment, *arguments, **options):
-    """Run `pomp` until its so-manieth event, and kill it: its status, output and errors."""
-    return _run_counter(moment, arguments, options)
+def run_killed(moment, late, folder, *arguments, **options):
+    """Run `pomp` until it touches a file of a folder, and kill it: its status, output and errors.
+
+    Args:
+        moment: which time it is, counted from 1; files are opened, renamed, removed, folders made.
+        late: milliseconds later.
+        folder: the folder.
+        arguments: the command's.
+        options: of `subprocess.run`.
+    """
+    return _run_counter((moment, late, folder), arguments, options)
 
 
-def _run_counter(moment, arguments, options):
-    command = [sys.executable, "-c", _COUNTER, str(moment), *map(str, arguments)]
+def _run_counter(when, arguments, options):
+    command = [sys.executable, "-c", _COUNTER, *map(str, (*when, *arguments))]
     return _run(command, timeout=PATIENCE, start_new_session=True, **options)
 
 

@@ -14,6 +14,7 @@ from pomp.engine.starts import (
 from pomp.karel.world import Map as Map, WorldBatch as WorldBatch
 from pomp.machine.evaluation import evaluate as evaluate
 from pomp.machine.policy import ProgramMachine as ProgramMachine
+from pomp.machine.verification import verify as verify
 from pomp.machine.zoo import load_machine as load_machine
 from pomp.runs.evolutions import evolve as evolve
 from pomp.runs.policies import evaluate_policy as evaluate_policy

@@ -16,6 +16,7 @@ from pomp.core.extras import (
     PLOTS,
     RAY,
     RESULTS,
+    STUDIO,
     TENSORBOARD,
     install_line,
     is_installed,
@@ -25,7 +26,7 @@ from pomp.core.extras import (
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = {LEARN, CUDA, PLOTS, TENSORBOARD, RESULTS, RAY, AUTOMATA}
+EXTRAS = {LEARN, CUDA, PLOTS, TENSORBOARD, RESULTS, RAY, AUTOMATA, STUDIO}
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from pomp.envs import (
     ProgramOptionVectorEnv,
 )
 from pomp.karel.dynamics import ACTIONS
+from pomp.karel.world import memory_of
 from pomp.tasks.catalog import TASKS
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +63,7 @@ def test_an_episode_is_truncated_at_the_tasks_limit(name):
     expected = 50_000 if name.startswith("KarelLong") else 1_000
     env = gym.make(name).unwrapped
     env.reset(seed=0)
-    env._batch.worlds.arrays.memory[0, ACTIONS] = expected - 2
+    memory_of(env._batch.worlds).memory[0, ACTIONS] = expected - 2
     ends = [env.step(1)[3] for _ in range(2)]  # turning on the spot finishes no task
     assert ends == [False, True]
 

@@ -13,6 +13,7 @@ from drawing import config_of, random_machines
 
 from pomp.core.errors import PompError
 from pomp.core.streams import Purpose
+from pomp.evolution import play
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.search import Evolution, Population, some_starts
 from pomp.evolution.teams import _pool
@@ -84,6 +85,25 @@ def test_the_same_search_twice_and_after_a_restore(teams: int) -> None:
         assert state(whole) == state(advance(rest, 5))
     assert len(whole.pending) == teams - 1
     assert state(whole) != state(advance(Evolution(setting, 4, config), 14))
+
+
+def test_a_search_stopped_in_validation_goes_on_as_if_it_had_not_been(monkeypatch) -> None:
+    """A machine is played in pieces of worlds, between which the search can be stopped."""
+    setting = find_task("UpNDown").configure()
+    config = config_of(sensors="compass", modes=4, teams=1)
+    expected = state(advance(Evolution(setting, 3, config), 1))
+    monkeypatch.setattr(play, "CALLS_AT_ONCE", 1)  # a world at a time
+    asked: list[None] = []
+    whole, stopped = Evolution(setting, 3, config), Evolution(setting, 3, config)
+    assert whole.advance(lambda: bool(asked.append(None)))
+    last = len(asked)
+    asked.clear()
+    assert not stopped.advance(lambda: bool(asked.append(None)) or len(asked) == last - 2)
+    assert (stopped.round, len(asked)) == (0, last - 2)
+    asked.clear()
+    assert stopped.advance(lambda: bool(asked.append(None)))
+    assert len(asked) < last  # the round itself was not computed again
+    assert state(whole) == state(stopped) == expected
 
 
 def test_processes_find_what_one_finds() -> None:

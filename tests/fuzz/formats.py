@@ -1,6 +1,7 @@
 """No tests: one small example of every file that pomp reads, and what pomp does with it."""
 
 import contextlib
+import fcntl
 import io
 import json
 from dataclasses import dataclass, replace
@@ -31,12 +32,14 @@ class Format:
         file: the file in it that is changed.
         read: reads and uses what is in the folder.
         has_checksum: whether every flipped bit must be noticed.
+        needs: a package that reading needs and that may be missing.
     """
 
     make: object
     file: str
     read: object
     has_checksum: bool = False
+    needs: str = ""
 
 
 def command(*words):
@@ -328,14 +331,16 @@ FORMATS = {
     "map": Format(map_file, "maze.txt", run_in_map),
     "evolve config": Format(evolution, "run/config.json", look_at_evolution, True),
     "evolve state": Format(evolution, f"{SEED}/state.safetensors", resume_evolution, True),
-    "evolve metrics": Format(evolution, f"{SEED}/metrics.jsonl", plot),
+    "evolve metrics": Format(evolution, f"{SEED}/metrics.jsonl", plot, needs="matplotlib"),
     "evaluation": Format(evolution, f"{SEED}/evaluation.json", report, True),
     "train config": Format(training, "run/config.json", look_at_training, True),
     "train state": Format(training, "run/ensemble12x12.safetensors", resume_training, True),
     "search config": Format(finished_search, "run/config.json", look_at_search, True),
     "modes": Format(finished_search, f"{SEED}/modes.json", look_at_search, True),
     "search metrics": Format(finished_search, f"{SEED}/metrics.jsonl", look_at_search),
-    "trajectory": Format(finished_search, f"{SEED}/trajectory.safetensors", plot, True),
+    "trajectory": Format(
+        finished_search, f"{SEED}/trajectory.safetensors", plot, True, "matplotlib"
+    ),
     "cem state": Format(search_of("pomp", CEM), "run/state.safetensors", resume_search, True),
     "climb state": Format(
         search_of("hill-climbing", SEARCH), "run/state.safetensors", resume_search, True
@@ -343,17 +348,23 @@ FORMATS = {
     "dataset": Format(dataset, "data.safetensors", use_dataset, True),
     "embedding": Format(weights, "weights.safetensors", use_weights, True),
     "embedding state": Format(embedding_state, "state.safetensors", resume_embedding, True),
-    "cell": Format(store, CELL, read_store),
-    "store": Format(store, "store/store.json", read_store),
-    "pack": Format(store, "results.jsonl.gz", read_pack),
+    "cell": Format(store, CELL, read_store, needs="duckdb"),
+    "store": Format(store, "store/store.json", read_store, needs="duckdb"),
+    "pack": Format(store, "results.jsonl.gz", read_pack, needs="duckdb"),
     "piece": Format(piece, "store/runs/piece/piece.json", read_piece),
 }  # fmt: skip
 
 
 def make_example(name, root):
     """Return the folder of an example, which is made on first use and shared by those alike."""
-    folder = Path(root) / FORMATS[name].make.__name__ / str(hash(FORMATS[name].make) % 1000)
-    if not folder.exists():
-        folder.mkdir(parents=True)
-        FORMATS[name].make(folder)
+    make = FORMATS[name].make
+    folder = Path(root) / "examples" / next(one for one in FORMATS if FORMATS[one].make is make)
+    folder.parent.mkdir(exist_ok=True)
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            made = folder.with_suffix(".made")
+            made.mkdir()
+            make(made)
+            made.rename(folder)
     return folder

@@ -2,7 +2,7 @@
 
 A misuse is a name and a function. What comes of it must be a clear refusal, or a harmless answer
 where the value happens to mean something; never a dead process, one that hangs, or an error from
-the depths. Those of `EDITED` could reach memory that is not theirs, so they must be refused.
+the depths. Those of the kinds in `EDITED` must be refused.
 """
 
 from dataclasses import replace
@@ -109,6 +109,8 @@ def written_objects():
     yield "cells of worlds written", lambda: _write(worlds_of().cells)
     yield "grid of worlds written", lambda: _write(worlds_of().grid)
     yield "memory of worlds written", lambda: _write(worlds_of().memory)
+    for name in ("cells", "pose", "memory", "stream"):
+        yield f"{name} of arrays written", partial(_write_array, name)
     yield "worlds of a rollout written", lambda: _write(run(worlds_of()).worlds.pose)
     yield "instructions written", lambda: _write(pomp.compile_programs(PROGRAMS).instructions)
     yield "constants of a setting written", lambda: _write(setting_of().constants)
@@ -121,6 +123,10 @@ def written_objects():
 
 def _write(array):
     array[...] = array.max() + 99
+
+
+def _write_array(name):
+    _write(getattr(worlds_of().arrays, name))
 
 
 def exchanged_parts():
@@ -360,5 +366,13 @@ def large_requests():
     yield "a billion environments", lambda: KarelVectorEnv("Snake", num_envs=10**9)
 
 
-EDITED = [*edited_worlds(), *written_objects(), *exchanged_parts(), *large_requests()]
-ALL = dict([*EDITED, *changed_machines(), *calls_with_junk()])
+KINDS = {
+    "edited worlds": dict(edited_worlds()),
+    "written objects": dict(written_objects()),
+    "exchanged parts": dict(exchanged_parts()),
+    "large requests": dict(large_requests()),
+    "changed machines": dict(changed_machines()),
+    "calls with junk": dict(calls_with_junk()),
+}
+EDITED = ("edited worlds", "written objects", "exchanged parts", "large requests")
+"""The kinds that could reach memory that is not theirs."""

@@ -196,6 +196,6 @@ def _edit_text(path, draw):
     return how
 
 
-def drawing(name, case):
+def drawing(seed, kind, case):
     """Return the random numbers of a case."""
-    return random.Random(f"{name} {case}")
+    return random.Random(f"{seed} {kind} {case}")

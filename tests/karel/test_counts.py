@@ -12,6 +12,7 @@ from pomp.engine.rule_lists import choose_by_rules, count_worlds
 from pomp.engine.starts import empty_worlds
 from pomp.karel.counts import COUNTS
 from pomp.karel.sensor_set import SHIPPED
+from pomp.karel.world import memory_of
 from pomp.machine.rule_arrays import pack_rules
 from pomp.machine.sensors import COUNT_NAMES, SENSOR_NAMES, check_condition, describe_condition
 from pomp.machine.transitions import DecisionList, Rule
@@ -29,9 +30,9 @@ def random_worlds(size, count):
     grid = np.where(draw.random(shape) < 0.2, WALL, 0) + np.where(draw.random(shape) < 0.5, ZERO, 0)
     grid = grid + marked * draw.integers(1, 10, shape)
     grid[:, [0, -1]] = grid[:, :, [0, -1]] = WALL
-    worlds.arrays.cells[:] = grid.reshape(count, -1)
+    memory_of(worlds).cells[:] = grid.reshape(count, -1)
     rows, cols = draw.integers(1, size[0] - 1, count), draw.integers(1, size[1] - 1, count)
-    worlds.arrays.pose[:] = (rows * size[1] + cols) * 4 + draw.integers(0, 4, count)
+    memory_of(worlds).pose[:] = (rows * size[1] + cols) * 4 + draw.integers(0, 4, count)
     return setting, worlds
 
 

@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw, ImageFont
 from pomp.core.errors import ConfigError, OutputError, WorldError
 from pomp.engine.starts import begin, draw_starts, enumerate_starts, take_up
 from pomp.karel.render import draw_map, save_animation, save_png
-from pomp.karel.world import Map
+from pomp.karel.world import Map, memory_of
 from pomp.tasks.catalog import TASKS, find_task
 
 ROOM = "#####\n#m.3#\n#.e.#\n#####"
@@ -88,7 +88,7 @@ def test_taking_up_twice_changes_nothing():
     setting = find_task("TopOff").configure()
     worlds = draw_starts(setting, 4, 0)
     again = worlds.copy()
-    again.arrays.memory[:] = 0
+    memory_of(again).memory[:] = 0
     assert (take_up(setting, again).memory == worlds.memory).all()
 
 
@@ -182,6 +182,6 @@ def test_a_batch_has_places_like_a_sequence():
 def test_a_world_taken_from_a_batch_is_a_copy():
     worlds = draw_starts(find_task("Maze").configure(), 2, 0)
     before = worlds.to_text(0)
-    worlds[0].arrays.cells[:] = 0
+    memory_of(worlds[0]).cells[:] = 0
     assert worlds.to_text(0) == before
     assert "1 world of Maze on cpu" in worlds[0]._repr_html_()

@@ -85,6 +85,35 @@ def test_starts_are_drawn_if_their_number_or_a_seed_is_given(asked, count):
     assert count_episodes(found.to_json()) == f"{count} episodes"
 
 
+WAIT = "DEF run m( WHILE c( noMarkersPresent c) w( turnLeft w) m)"
+IDLE = "DEF run m( WHILE c( noMarkersPresent c) w( IF c( markersPresent c) i( move i) w) m)"
+
+
+@pytest.mark.parametrize(
+    ("mode", "cap", "cuts"),
+    [
+        pytest.param(MOVE, "calls3", 0, id="a budget that is spent, not exceeded"),
+        pytest.param(WAIT, "calls220", 1, id="calls are spent"),
+        pytest.param(WAIT, "actions7", 1, id="actions are spent"),
+        pytest.param(IDLE, "actions7", 1, id="a loop that can never end"),
+        pytest.param(IDLE, "calls10000", 1, id="a loop that can never end, by calls"),
+    ],
+)
+def test_a_program_that_its_cap_stops_is_a_cut(mode, cap, cuts):
+    machine = ProgramMachine(task="OneStroke", modes=(mode,), transition=ALWAYS)
+    found = evaluate(machine, cap=cap)
+    assert found.cuts.tolist() == [cuts] * 36
+    told = found.to_json()
+    assert (told["cuts"], told["clean"], found.is_clean) == (cuts, cuts == 0, cuts == 0)
+
+
+def test_a_machine_that_never_ends_is_not_clean():
+    forever = DecisionList(start=(Rule(to=0),), after=((Rule(to=0),),))
+    found = evaluate(ProgramMachine(task="OneStroke", modes=(MOVE,), transition=forever))
+    assert found.to_json()["endings"] == {"by choice": 0, "at the limit": 36}
+    assert (found.cuts.any(), found.is_clean) == (False, False)
+
+
 def test_starts_are_drawn_where_something_else_is_random(monkeypatch):
     machine = ProgramMachine(task="OneStroke", modes=(MOVE,), transition=ALWAYS)
     setting = machine.configure()
@@ -125,7 +154,7 @@ def test_episodes_played_in_parts_are_the_same(monkeypatch, choose):
     seen = []
     monkeypatch.setattr("pomp.machine.evaluation.AT_ONCE", 8)
     parts = evaluate(machine, episodes=30, seed=3, watch=lambda steps, over: seen.append(over))
-    for name in ("returns", "programs", "actions", "ended"):
+    for name in ("returns", "programs", "actions", "ended", "cuts"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
     assert parts.to_json() == whole.to_json()
     assert max(seen) >= 24

@@ -12,6 +12,7 @@ from pomp.engine.loading import kernels_of
 from pomp.engine.starts import draw_starts, empty_worlds
 from pomp.karel.sensor_set import SHIPPED
 from pomp.karel.sensors import READING_TYPE, SENSORS
+from pomp.karel.world import memory_of
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.sensors import SENSOR_NAMES, holds, print_condition, read_condition
@@ -51,14 +52,15 @@ def test_the_compass_is_its_definition(size):
     is_marked = draw.random(worlds.cells.shape) < density
     walls = np.where(draw.random(worlds.cells.shape) < 0.2, WALL, 0)
     flags = np.where(draw.random(worlds.cells.shape) < 0.5, ZERO, 0)
-    worlds.arrays.cells[:] = walls + flags + is_marked * draw.integers(1, 10, worlds.cells.shape)
+    cells, pose, *_ = memory_of(worlds)
+    cells[:] = walls + flags + is_marked * draw.integers(1, 10, worlds.cells.shape)
     rows, cols = draw.integers(1, size[0] - 1, count), draw.integers(1, size[1] - 1, count)
     facing, idle = draw.integers(0, 4, count), draw.integers(0, 2, count).astype(np.uint8)
-    worlds.arrays.pose[:] = (rows * size[1] + cols) * 4 + facing
+    pose[:] = (rows * size[1] + cols) * 4 + facing
     sense_worlds = kernels_of(setting.task).sense_worlds
     senses, bare = np.zeros((2, count), READING_TYPE)
-    sense_worlds(setting.constants, worlds.arrays, idle, True, senses)
-    sense_worlds(setting.constants, worlds.arrays, idle, False, bare)
+    sense_worlds(setting.constants, memory_of(worlds), idle, True, senses)
+    sense_worlds(setting.constants, memory_of(worlds), idle, False, bare)
     grids = worlds.cells.reshape(count, *size)
     expected = [plain_compass(*one) for one in zip(grids, rows, cols, facing, strict=True)]
     assert (senses >> 4 & 31 == 1 << np.array(expected)).all()

@@ -12,6 +12,7 @@ from pomp.machine.evaluation import evaluate
 from pomp.machine.network import Shape, draw_weights
 from pomp.machine.text import parse_machine
 from pomp.machine.transitions import DecisionList, NetworkTransition
+from pomp.machine.verification import BUDGETS, verify
 from pomp.machine.zoo import ZOO, load_machine, zoo_tasks
 from pomp.runs.published import published
 from pomp.tasks.catalog import TASKS
@@ -40,6 +41,13 @@ def test_a_machine_of_the_zoo_is_no_worse_than_the_papers(task):
         assert found.ended.mean() > 0.9
 
 
+@pytest.mark.parametrize("task", zoo_tasks())
+def test_a_machine_of_the_zoo_is_clean(task):
+    machine = load_machine(f"zoo:{task}")
+    found = [evaluate(machine, cap=cap) for cap in (None, *BUDGETS)]
+    assert all(one.is_clean and one.mean == found[0].mean for one in found)
+
+
 def test_a_machine_of_each_kind_can_be_named():
     text, network = (load_machine(f"zoo:Snake/{kind}") for kind in ("text", "network"))
     assert isinstance(text.transition, DecisionList)
@@ -53,7 +61,7 @@ def test_the_zoo_is_small():
     assert sum(path.stat().st_size for path in ZOO.rglob("*")) < 10_000_000
 
 
-def put_into_zoo(zoo, kind, validation, weights=b"no weights"):
+def put_into_zoo(zoo, kind, validation, weights=b"no weights", *, is_clean=False):
     """A machine of StairClimber whose file says what it earned; a network's weights are damaged."""
     machine = parse_machine(CLIMB)
     if kind == "network":
@@ -61,7 +69,7 @@ def put_into_zoo(zoo, kind, validation, weights=b"no weights"):
         size = (machine.configure().height, machine.configure().width)
         arrays = draw_weights(Shape(config, *size, 1), np.uint64(1))
         machine = replace(machine, transition=NetworkTransition(config, size, 1, arrays))
-    machine.provenance = {"validation": validation}
+    machine.provenance = {"validation": validation, **({"clean": True} if is_clean else {})}
     machine.save(zoo / "StairClimber" / kind)
     for path in (zoo / "StairClimber" / kind).glob("*.safetensors"):
         path.write_bytes(weights)
@@ -90,5 +98,24 @@ def test_the_better_kind_by_validation_is_taken(text, network, is_text, tmp_path
 def test_the_shipped_machines_are_chosen_by_what_their_files_say():
     for task in zoo_tasks():
         files = ZOO.glob(f"{task}/*/machine.json")
-        best = max(json.loads(file.read_text())["provenance"]["validation"] for file in files)
-        assert load_machine(f"zoo:{task}").provenance["validation"] == best
+        told = [json.loads(file.read_text())["provenance"] for file in files]
+        best = max(told, key=lambda one: (one.get("clean", False), one["validation"]))
+        assert load_machine(f"zoo:{task}").provenance["validation"] == best["validation"]
+
+
+@pytest.mark.parametrize(("text", "network"), [(0.5, 0.75), (-0.25, 1.0)])
+def test_a_clean_machine_is_taken_before_one_that_earns_more(text, network, tmp_path, monkeypatch):
+    monkeypatch.setattr("pomp.machine.zoo.ZOO", tmp_path)
+    put_into_zoo(tmp_path, "text", text, is_clean=True)
+    put_into_zoo(tmp_path, "network", network)
+    assert load_machine("zoo:StairClimber").provenance["validation"] == text
+
+
+SIZED = ("StairClimber", "Maze", "TopOff", "FourCorner", "Harvester")
+
+
+@pytest.mark.parametrize("task", SIZED)
+def test_machines_of_the_zoo_hold_on_a_hundred_times_a_hundred_cells(task):
+    found = verify(f"zoo:{task}", size=(100, 100), episodes=5 if task == "Maze" else None, least=1)
+    assert found.holds
+    assert found.is_proof == (task not in ("Maze", "TopOff"))

@@ -55,26 +55,27 @@ class PlainEpisodes:
         self.task = reference_task(name, variant, options, scale=setting.scale)
         self.task.reset(Stream(int(stream)))
         self.modes, self.cap, self.most, self.last_words = modes, cap, most, last_words
-        self.mode, self.taken, self.ending = -1, 0, 0
+        self.mode, self.taken, self.ending, self.cuts = -1, 0, 0, 0
 
     def step(self, choice):
         """Returns the reward and how the episode ended."""
         rewards, is_end = [], choice == len(self.modes)
         text = "DEF run m( turnLeft turnLeft turnLeft turnLeft m)" if is_end else None
         if not is_end or self.last_words:
-            execute(
+            done = execute(
                 text or self.modes[choice],
                 lambda action: rewards.append(self.task.act(action)),
                 lambda name: self.task.world.perceive(name),
                 self.cap,
             )
+            self.cuts += not done.completed
         self.mode, self.taken = choice, self.taken + 1
         self.ending = BY_CHOICE if is_end else BY_LIMIT if self.taken == self.most else 0
         return sum(rewards)
 
     def restart(self):
         self.task.reset(self.task.stream)
-        self.mode, self.taken, self.ending = -1, 0, 0
+        self.mode, self.taken, self.ending, self.cuts = -1, 0, 0, 0
 
 
 def check_world(worlds, world, plain):
@@ -130,6 +131,7 @@ def check_episodes(setting, sets, config, *, restarts, steps, seed, each=3, ends
                 one.restart()
                 total[i] = 0.0
             check_world(episodes.worlds, i, one)
+            assert episodes.cuts[i] == one.cuts
             if restarts or not one.ending:
                 assert (episodes.mode[i], episodes.taken[i]) == (one.mode, one.taken)
     return endings

@@ -42,7 +42,7 @@ from pomp.engine.starts import enumerate_starts
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.dynamics import ACTIONS, SCORE, SUM, VALUE
 from pomp.karel.interpreter import Cap
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 from pomp.machine.config import MAX_MODES, EpisodeConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.transitions import Choose
@@ -324,7 +324,7 @@ def _search(setting: Setting, code: Code, cap: Cap, most_steps: int, width: int)
 def essence_of(setting: Setting, worlds: WorldBatch) -> tuple[NDArray[Any], ...]:
     """Return what matters for what worlds can still earn: arrays `[B, ...]`."""
     essence = worlds.copy()
-    essence.arrays.memory[:, ACTIONS] = 0
+    memory_of(essence).memory[:, ACTIONS] = 0
     setting.task.forget(essence)
     return essence.cells, essence.pose, essence.memory
 

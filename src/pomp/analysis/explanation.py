@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -239,25 +240,36 @@ def _sensors_of(rules: DecisionList | None) -> tuple[str, ...]:
     return (*sensors, *(COUNT_NAMES[count] for count in sorted(compared)))
 
 
+def tell_choice(titles: Sequence[str], last: int, to: int) -> str:
+    """Return in words what a machine does next.
+
+    Args:
+        titles: of the modes and the end.
+        last: the last mode's number; -1 before the first.
+        to: the number of what comes next.
+    """
+    is_end = to == len(titles) - 1
+    if last < 0:
+        return "ends at once" if is_end else f"begins with `{titles[to]}`"
+    if to == last:
+        return "repeats itself"
+    return "stops" if is_end else f"goes on with `{titles[to]}`"
+
+
+def tell_conditions(rule: Rule, known: SensorSet) -> str:
+    """Return in words what has to hold for a rule; nothing if it always does."""
+    return " and ".join(describe_condition(condition, known) for condition in rule.when)
+
+
 def _describe_start(by: Transition, titles: list[str]) -> str:
     """Return what a machine does first, as a sentence; nothing if it is not written down."""
-
-    def begin(to: int) -> str:
-        return "ends at once" if titles[to] is titles[-1] else f"begins with `{titles[to]}`"
-
-    text = _describe(by, 0, begin, len(titles) - 1)
+    text = _describe(by, 0, partial(tell_choice, titles, -1), len(titles) - 1)
     return text[:1].upper() + text[1:]
 
 
 def _describe_after(by: Transition, titles: list[str], mode: int) -> str:
     """Return what comes after a mode, as a sentence; nothing if it is not written down."""
-
-    def go_on(to: int) -> str:
-        if to == mode:
-            return "repeats itself"
-        return "stops" if titles[to] is titles[-1] else f"goes on with `{titles[to]}`"
-
-    text = _describe(by, mode + 1, go_on, len(titles) - 1)
+    text = _describe(by, mode + 1, partial(tell_choice, titles, mode), len(titles) - 1)
     return f"Afterwards: {text}" if text else ""
 
 
@@ -293,9 +305,5 @@ def _enumerate(rules: Sequence[Rule], act: Callable[[int | None], str], known: S
         known: the sensors that conditions name.
     """
     *others, default = rules
-
-    def describe(rule: Rule) -> str:
-        return " and ".join(describe_condition(condition, known) for condition in rule.when)
-
-    told = [f"{act(rule.to)} if {describe(rule)}" for rule in others]
+    told = [f"{act(rule.to)} if {tell_conditions(rule, known)}" for rule in others]
     return "; ".join([*told, f"else {act(default.to)}" if told else act(default.to)]) + "."

@@ -28,7 +28,7 @@ from pomp.karel.interpreter import (
     run_from,
     sees_nothing,
 )
-from pomp.karel.world import WorldBatch, join_worlds
+from pomp.karel.world import WorldBatch, join_worlds, memory_of
 from pomp.tasks.catalog import TASKS
 from pomp.tasks.task import Setting
 
@@ -164,7 +164,7 @@ def run_points(
     stopped = [(lanes[:0], worlds.take(lanes[:0]))]
     while len(lanes):
         actions = np.empty(len(lanes), np.int64)
-        _seek(code.instructions, cap, setting.constants, worlds.arrays, running, actions)
+        _seek(code.instructions, cap, setting.constants, memory_of(worlds), running, actions)
         acts = actions >= 0
         after = worlds.take(np.flatnonzero(acts))
         earned[lanes[acts]] += act_on(setting, after, actions[acts])
@@ -225,11 +225,11 @@ class Graph:
             more: arrays `[B, ...]` that belong to the digests, too.
         """
         self._setting.task.forget(worlds)
-        memory = worlds.arrays.memory
+        memory = memory_of(worlds).memory
         memory[:, [ACTIONS, TALLY]] = 0
         memory[:, SCORE] %= self.phases
         memory[:, SCORE] -= self.phases  # before the first event: none is the last
-        worlds.arrays.stream[:] = 0
+        memory_of(worlds).stream[:] = 0
         return digest_of(worlds.cells, worlds.pose, worlds.memory, *more)
 
     def _phase(self, worlds: WorldBatch) -> Integers:
@@ -288,7 +288,7 @@ class Graph:
         worlds, actions, points = worlds.take(lanes), actions[lanes], points[lanes]
         outcomes = self._put_off(self._after(worlds, actions, bits), points)
         can_be_last = (self.last - 1 - worlds.memory[:, SCORE]) % self.phases == 0
-        worlds.arrays.memory[can_be_last, SCORE] = self.last - 1
+        memory_of(worlds).memory[can_be_last, SCORE] = self.last - 1
         return counts, outcomes, self._put_off(self._after(worlds, actions, bits), points)
 
     def _count_outcomes(self, worlds: WorldBatch, actions: Integers) -> Integers:
@@ -312,6 +312,6 @@ class Graph:
     def _after(self, worlds: WorldBatch, actions: Integers, bits: Integers) -> WorldBatch:
         """The worlds after an action that draws these upper 32 bits."""
         after = worlds.copy()
-        after.arrays.stream[:] = streams_drawing(bits.astype(np.uint64) << np.uint64(32))
+        memory_of(after).stream[:] = streams_drawing(bits.astype(np.uint64) << np.uint64(32))
         act_on(self._setting, after, actions)
         return after

@@ -22,7 +22,7 @@ from pomp.engine.rollouts import advance
 from pomp.engine.starts import draw_starts
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.interpreter import Cap
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 from pomp.machine.config import EpisodeConfig
 from pomp.tasks.task import Setting
 
@@ -102,7 +102,7 @@ def play_sets(
     while is_on.any():
         on = np.flatnonzero(is_on)
         imagined = worlds.take(on)
-        imagined.arrays.stream[:] = branch(noise[on], plans)
+        memory_of(imagined).stream[:] = branch(noise[on], plans)
         sequences = _plan(setting, code, cap, modes_of[on], imagined, values[on], depth)
         is_on[on] = sequences[:, 0] >= 0
         for modes_of_step in sequences.T:

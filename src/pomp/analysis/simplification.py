@@ -2,8 +2,8 @@
 
 First goes what provably makes no difference (`pomp.analysis.equivalence`). Then single rules,
 conditions, modes and pieces of programs are left out on trial, the largest first, and stay out if
-the machine still earns enough from the same starts and ends there as often by itself, until no
-single piece can go.
+the machine still earns enough from the same starts, ends there as often by itself and has no more
+programs cut by their cap, until no single piece can go. So a clean machine stays clean.
 """
 
 import math
@@ -20,6 +20,7 @@ from pomp.dsl.parser import parse
 from pomp.dsl.shortening import shorten
 from pomp.engine.starts import draw_starts, enumerate_starts
 from pomp.engine.units import DEFAULT_CAP
+from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.machine.evaluation import Evaluation, play, play_exactly
 from pomp.machine.policy import ProgramMachine
@@ -28,9 +29,10 @@ from pomp.machine.transitions import DecisionList
 EPISODES = 200
 """Starts that are drawn where they cannot be listed."""
 
-OTHER_CAPS = ("calls200", "calls240")
+OTHER_CAPS = ("calls217", "calls218", "calls223", "calls500")
 """Budgets at which a machine of the default cap must not lose either: none leans on where its
-programs happen to be cut off."""
+programs happen to be cut off. By four they leave other remainders than the default: a loop of two
+turns, and of four actions, would else be cut at the same place under all of them."""
 
 _LONGER = 4  # times as many programs as before may an episode have
 _ROUNDING = 1e-9  # of returns at the other caps
@@ -178,9 +180,10 @@ def _find_starts(machine: ProgramMachine, episodes: int | None, seed: int) -> _S
 
 
 def _caps_of(machine: ProgramMachine) -> tuple[str, ...]:
-    """Return the machine's cap, and those at which it must not lose either."""
+    """Return the machine's cap, and those at which it must not lose either; the smallest first."""
     cap = machine.episode.cap
-    return (cap, *OTHER_CAPS) if cap == DEFAULT_CAP else (cap,)
+    caps = (cap, *OTHER_CAPS) if cap == DEFAULT_CAP else (cap,)
+    return tuple(sorted(caps, key=lambda one: Cap.parse(one).limit))
 
 
 class _Search:
@@ -244,19 +247,25 @@ class _Search:
         return None
 
     def _measure(self, parts: Parts) -> float | None:
-        """Return the mean return of a candidate; None if it loses too much or ends less often."""
-        machine, means = parts.into(self._machine), list[float]()
+        """Return the mean return of a candidate.
+
+        None if it loses too much, ends less often, or has more programs cut by their cap.
+        """
+        machine, means = parts.into(self._machine), dict[str, float]()
+        found: Evaluation | None = None
         for cap, before in self._before.items():
-            try:
-                found = self.starts.play(machine, cap, self._most_programs(before))
-            except ConfigError:  # unlike the machine it came from, it makes the task draw
+            if found is None or not found.is_clean:  # else a larger cap changes nothing
+                try:
+                    found = self.starts.play(machine, cap, self._most_programs(before))
+                except ConfigError:  # unlike the machine it came from, it makes the task draw
+                    return None
+            means[cap] = found.mean
+            if _is_worse(found, before):
                 return None
-            means.append(found.mean)
             rounding = 0.0 if cap == self._machine.episode.cap else _ROUNDING
-            least = before.mean - self._tolerance - rounding
-            if found.mean < least or found.ended.sum() < before.ended.sum():
+            if found.mean < before.mean - self._tolerance - rounding:
                 return None
-        return means[0]
+        return means[self._machine.episode.cap]
 
     def _most_programs(self, before: Evaluation) -> int:
         """Return how many programs an episode of a candidate may have; 0: as the machine has it.
@@ -276,6 +285,14 @@ class _Search:
             self.removals.append(Removal(step.what, saved, mean))
             self.parts = step.parts
         self.mean = mean
+
+
+def _is_worse(found: Evaluation, before: Evaluation) -> bool:
+    """Whether episodes end less often by choice, or more programs are cut by their cap."""
+    assert found.cuts is not None
+    assert before.cuts is not None
+    has_ended = found.ended.sum() >= before.ended.sum()
+    return not has_ended or bool(found.cuts.sum() > before.cuts.sum())
 
 
 def _changes(parts: Parts) -> Iterator[tuple[Change, str]]:

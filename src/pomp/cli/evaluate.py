@@ -16,6 +16,7 @@ from pomp.core.extras import LEARN, require
 if TYPE_CHECKING:
     from pomp.machine.evaluation import Evaluation
     from pomp.machine.policy import ProgramMachine
+    from pomp.tasks.task import Setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,8 @@ class Eval:
     """How many times longer the task is than in training: 1, 2, 4, 8 or 16."""
     size: Annotated[str | None, arg(metavar="HxW")] = None
     """Rows and columns of the grid, if not those the machine was made for."""
+    cap: Annotated[str | None, arg(metavar="callsN|actionsN")] = None
+    """How long one program may run, if not as the machine has it: calls217, calls10000, ..."""
     greedy: bool = False
     """Take the likeliest choice instead of drawing one."""
     exact: bool = False
@@ -72,17 +75,18 @@ class Eval:
 
             machine = randomise(machine)
         if self.exact:
-            found = evaluate_exactly(machine, scale=self.scale)
+            found = evaluate_exactly(machine, scale=self.scale, cap=self.cap)
         else:
             found = _evaluate(
                 machine,
                 episodes=self.episodes,
                 seed=self.seed,
                 scale=self.scale,
+                cap=self.cap,
                 greedy=self.greedy,
                 device=self.device,
             )
-        told = found.to_json() | _about(machine, (made_for.height, made_for.width))
+        told = found.to_json() | _about(machine.under(self.cap), made_for)
         name = machine.task.name
         say(json.dumps(told) if self.json else _text(name, self.scale, told))
         return 0
@@ -92,30 +96,32 @@ class Eval:
         require(LEARN, "a policy with a network")
         from pomp.hprl.policy import MetaPolicy
 
-        if self.scale != 1 or self.size or self.exact or self.random:
+        if self.scale != 1 or self.size or self.exact or self.random or self.cap:
             raise ConfigError(
                 "a policy that writes its programs itself is evaluated as it was trained: without "
-                "--scale, --size, --exact and --random"
+                "--scale, --size, --exact, --random and --cap"
             )
         policy = MetaPolicy.load(self.machine, self.allow)
         found = policy.evaluate(
             episodes=self.episodes, seed=self.seed, greedy=self.greedy, device=self.device
         )
         told = found.to_json()
-        del told["endings"]  # it never chooses to end
+        del told["endings"], told["clean"]  # it never chooses to end
         name = policy.setting.task.name
         say(json.dumps(told) if self.json else _text(name, self.scale, told))
         return 0
 
 
-def _about(machine: "ProgramMachine", made_for: tuple[int, int]) -> dict[str, Any]:
-    """What the rules ask for, and what is unusual about the grid."""
+def _about(machine: "ProgramMachine", made_for: "Setting") -> dict[str, Any]:
+    """The cap, what chooses, what rules ask for, and what is unusual about the grid."""
     setting = machine.configure()
-    size = (setting.height, setting.width)
-    told: dict[str, Any] = {"sensors": machine.sensors} if machine.sensors else {}
-    if size != made_for:
-        told["grid"] = f"{_grid(size)}, the machine was made for {_grid(made_for)}"
-    elif size != setting.task.size:
+    own, size = (made_for.height, made_for.width), (setting.height, setting.width)
+    told: dict[str, Any] = {"cap": machine.episode.cap, "transitions": machine.transition.kind}
+    if machine.sensors:
+        told["sensors"] = machine.sensors
+    if size != own:
+        told["grid"] = f"{_grid(size)}, the machine was made for {_grid(own)}"
+    elif not setting.is_own_size:
         told["grid"] = f"{_grid(size)}, the task's own is {_grid(setting.task.size)}"
     return told
 
@@ -124,7 +130,8 @@ def _evaluate(machine: "ProgramMachine", *, scale: int, **options: Any) -> "Eval
     """Evaluate, and say how far it is if it takes long."""
     from pomp.machine.evaluation import evaluate
 
-    progress, most = ProgressLine(machine.task.name, 1), machine.episode.most_steps * scale
+    progress = ProgressLine(machine.task.name, 1)
+    most = machine.episode.most_steps * machine.configure(scale).stretch
 
     def watch(steps: int, over: int) -> None:
         progress.share(0, steps / most, lambda: f"at most; {over} episodes are over")
@@ -133,6 +140,16 @@ def _evaluate(machine: "ProgramMachine", *, scale: int, **options: Any) -> "Eval
         return evaluate(machine, scale=scale, watch=watch, **options)
     finally:
         progress.close()
+
+
+def _tell_cuts(told: dict[str, Any]) -> str:
+    """Say how many programs the cap stopped, and whether the machine was clean."""
+    cap = f" ({told['cap']})" if "cap" in told else ""
+    if told.get("clean"):
+        return f"clean: no program was cut by its cap{cap}, and the machine ended by itself"
+    if told["cuts"] == 0:
+        return f"no program was cut by its cap{cap}"
+    return f"{told['cuts']:.4g} programs an episode were cut by their cap{cap}"
 
 
 def _grid(size: tuple[int, int]) -> str:
@@ -153,6 +170,10 @@ def _text(task: str, scale: int, told: dict[str, Any]) -> str:
     ]
     if "sensors" in told:
         lines.append(f"transitions by rules: {told['sensors']}")
+    elif "transitions" in told:
+        lines.append(f"transitions by a {told['transitions']}")
+    if "cuts" in told:
+        lines.append(_tell_cuts(told))
     if "grid" in told:
         lines.append(f"grid {told['grid']}")
     if stopped:

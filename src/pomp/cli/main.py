@@ -34,8 +34,10 @@ from pomp.cli.run import Run
 from pomp.cli.sample import Sample
 from pomp.cli.search import Search
 from pomp.cli.simplify import Simplify
+from pomp.cli.studio import Studio
 from pomp.cli.tasks import Tasks
 from pomp.cli.train import Train
+from pomp.cli.verify import Verify
 from pomp.cli.version import Version
 from pomp.core.errors import PompError
 from pomp.version import __version__
@@ -54,12 +56,14 @@ Command = (
     | Annotated[Train, subcommand("train")]
     | Annotated[Evolve, subcommand("evolve")]
     | Annotated[Eval, subcommand("eval")]
+    | Annotated[Verify, subcommand("verify")]
     | Annotated[BoundCommand, subcommand("bound")]
     | Annotated[Explain, subcommand("explain")]
     | Annotated[Simplify, subcommand("simplify")]
     | Annotated[Extract, subcommand("extract")]
     | Annotated[Distill, subcommand("distill")]
     | Annotated[Play, subcommand("play")]
+    | Annotated[Studio, subcommand("studio")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Reproduce, subcommand("reproduce")]
     | Annotated[Results, subcommand("results", description=_RESULTS)]

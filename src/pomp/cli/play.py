@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from tyro.conf import Positional, arg
 
 from pomp.cli.frames import Span, draw_screen, draw_strip, paint, style
-from pomp.cli.inputs import Allowed, check_seed
+from pomp.cli.inputs import Allowed, check_output, check_seed, parse_size
 from pomp.cli.output import say, say_styled
 from pomp.core.errors import ConfigError, DataFileError, PompError, UnknownNameError
 
 if TYPE_CHECKING:
+    from pomp.engine.starts import StartName
     from pomp.machine.policy import ProgramMachine
     from pomp.play.story import Acting, Moment, View, Watching
     from pomp.tasks.task import Setting
@@ -43,8 +44,14 @@ class Play:
     file (*.machine)."""
     seed: int = 0
     """Seed of the start and of the machine's choices."""
+    start: Annotated[str | None, arg(metavar="N|SEED:N")] = None
+    """A start that `pomp verify` names: one of the task's list, or of those drawn for a seed."""
     scale: int = 1
     """Horizon of a long task: 1, 2, 4, 8 or 16 times."""
+    size: Annotated[str | None, arg(metavar="HxW")] = None
+    """Rows and columns of the grid, if not those the machine was made for."""
+    cap: Annotated[str | None, arg(metavar="callsN|actionsN")] = None
+    """How long one program may run, if not as the machine has it."""
     greedy: bool = False
     """Take the likeliest choice instead of drawing one."""
     speed: float = 8.0
@@ -53,12 +60,18 @@ class Play:
     """You act; a machine, if one is named (zoo:TASK or a folder), says what it would choose."""
     print: bool = False
     """Print the machine and some moments of its episode instead; this needs no terminal."""
+    html: Annotated[str | None, arg(metavar="FILE")] = None
+    """Write the episode with a player into one file of HTML instead: it needs no server."""
     allow: Allowed = ()
     """A module that the file may name as the home of its task or a sensor, and that is run then."""
 
     def run(self) -> int:
-        """Play until a key ends it, then print the return; or print the whole episode."""
+        """Play until a key ends it, then print the return; or print or write the whole episode."""
         check_seed(self.seed)
+        if self.manual and (self.start or self.size or self.cap):
+            raise ConfigError("--start, --size and --cap are for watching a machine, not --manual")
+        if self.html is not None:
+            return self._write_page(self.html)
         if self.print:
             return self._print()
         machine = None if self.manual else self._load()
@@ -66,7 +79,7 @@ class Play:
         player: Player = self._acting() if machine is None else self._watching(machine)
         with open_terminal() as terminal:
             _play(player, terminal)
-        say(_summarise(player.moment, player.setting, player.seed))
+        say(_summarise(player.moment, player.setting, self._began(player.seed)))
         return 0
 
     def _print(self) -> int:
@@ -79,11 +92,30 @@ class Play:
         setting = machine.configure(self.scale)
         say(f"{_tell(machine)}\n")
         sys.stdout.flush()  # before anything is compiled
-        moments = list(Story(machine, setting, seed=self.seed, greedy=self.greedy))
+        story = Story(machine, setting, seed=self.seed, greedy=self.greedy, start=self._start())
+        moments = list(story)
         colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         for line in draw_strip(moments, shutil.get_terminal_size().columns):
             say_styled(style(line, colours=colours))
-        say(f"\n{_summarise(moments[-1], setting, self.seed)}")
+        say(f"\n{_summarise(moments[-1], setting, self._began(self.seed))}")
+        return 0
+
+    def _write_page(self, file: str) -> int:
+        """Write the episode as a page, and print the return."""
+        if self.manual or self.print:
+            raise ConfigError("--html writes what a machine does: without --manual and --print")
+        if self.start:
+            raise ConfigError("--html writes the episode of a --seed; --start is for watching")
+        path = check_output(file)
+        from pomp.studio.pages import save_page
+        from pomp.studio.recording import record_episode, tell_ending
+
+        machine = self._load()
+        episode = record_episode(machine, seed=self.seed, scale=self.scale, greedy=self.greedy)
+        save_page(episode, path, self.machine)
+        name = f"{episode.setting.task.name} x{self.scale}, seed {self.seed}"
+        told = f"return {episode.worth:.6f} after {episode.actions} actions"
+        say(f"{name}: {told}; {tell_ending(episode)}; written to {path}")
         return 0
 
     def _load(self) -> "ProgramMachine":
@@ -91,7 +123,8 @@ class Play:
         from pomp.machine.zoo import load_machine
 
         try:
-            return load_machine(self.machine, self.allow)
+            machine = load_machine(self.machine, self.allow).under(self.cap)
+            return replace(machine, size=parse_size(self.size)) if self.size else machine
         except (DataFileError, UnknownNameError):
             self._refuse_task()
             raise
@@ -100,7 +133,19 @@ class Play:
         from pomp.play.story import Watching
 
         setting = machine.configure(self.scale)
-        return Watching(machine, setting, self.seed, self.speed, greedy=self.greedy)
+        return Watching(
+            machine, setting, self.seed, self.speed, greedy=self.greedy, start=self._start()
+        )
+
+    def _began(self, seed: int) -> str:
+        """Say where the last episode began, given its seed; only the first can be a named start."""
+        return f"start {self.start}" if self.start and seed == self.seed else f"seed {seed}"
+
+    def _start(self) -> "StartName | None":
+        """Return the start that is named."""
+        from pomp.engine.starts import StartName
+
+        return StartName.parse(self.start) if self.start else None
 
     def _refuse_task(self) -> None:
         """Say what can be done with a task that has no machine; nothing if it is no task."""
@@ -183,8 +228,8 @@ def _tell(machine: "ProgramMachine") -> str:
     return "\n".join(f"{title}: {program}" for title, program in modes)
 
 
-def _summarise(moment: "Moment", setting: "Setting", seed: int) -> str:
-    name = f"{setting.task.name} x{setting.scale}, seed {seed}"
+def _summarise(moment: "Moment", setting: "Setting", began: str) -> str:
+    name = f"{setting.task.name} x{setting.scale}, {began}"
     done = "done" if moment.is_done else "not done"
     ending = f"; {moment.ending}" if moment.ending else ""
     return f"{name}: return {moment.worth:.6f} after {moment.actions} actions, {done}{ending}"

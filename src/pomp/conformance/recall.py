@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.karel.dynamics import COUNT, DONE, FLAG, SCORE, SUM, UNIT, VALUE, WALL, ZERO
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 from pomp.tasks.catalog import find_task
 from pomp.tasks.karel import four_corner, harvester, stair_climber, top_off
 from pomp.tasks.karel_hard import door_key, one_stroke, seeder, snake
@@ -105,9 +105,9 @@ def recall(setting: Setting, recorded: RecordedStates, begun: WorldBatch) -> Wor
     worlds = begun.copy()
     kept = FLAG if _holds_flag(setting) else 0
     decided = begun.cells & np.uint8(FLAG & ~kept)
-    worlds.arrays.cells[:] = (recorded.cells & np.uint8(COUNT | WALL | ZERO | kept)) | decided
-    worlds.arrays.pose[:] = recorded.pose
-    memory = worlds.arrays.memory
+    cells, pose, memory, _ = memory_of(worlds)
+    cells[:] = (recorded.cells & np.uint8(COUNT | WALL | ZERO | kept)) | decided
+    pose[:] = recorded.pose
     memory[:, DONE] = recorded.done
     if setting.constants[VALUE] == SUM:
         memory[:, SCORE] = np.rint(recorded.paid * memory[:, UNIT])
@@ -133,14 +133,14 @@ def _stair_climber(setting: Setting, recorded: RecordedStates, worlds: WorldBatc
         return
     goal = worlds.memory[:, stair_climber.GOAL]
     rows, cols = np.abs(worlds.row - goal // worlds.width), np.abs(worlds.col - goal % worlds.width)
-    worlds.arrays.memory[:, stair_climber.DISTANCE] = rows + cols
+    memory_of(worlds).memory[:, stair_climber.DISTANCE] = rows + cols
 
 
 def _four_corner(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    is_corner = worlds.cells & FLAG != 0
-    worlds.arrays.memory[:, four_corner.GOOD] = np.sum((recorded.count == 1) & is_corner, axis=1)
-    worlds.arrays.memory[:, four_corner.WRONG] = np.sum((recorded.count > 0) & ~is_corner, axis=1)
-    worlds.arrays.memory[:, four_corner.MARKERS] = recorded.meta["total_markers"]
+    is_corner, memory = worlds.cells & FLAG != 0, memory_of(worlds).memory
+    memory[:, four_corner.GOOD] = np.sum((recorded.count == 1) & is_corner, axis=1)
+    memory[:, four_corner.WRONG] = np.sum((recorded.count > 0) & ~is_corner, axis=1)
+    memory[:, four_corner.MARKERS] = recorded.meta["total_markers"]
 
 
 def _top_off(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
@@ -148,35 +148,35 @@ def _top_off(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> 
     is_target = bottom & FLAG != 0
     is_right = np.where(is_target, bottom & COUNT == 2, bottom & ZERO != 0)
     padded = np.concatenate([~is_right, np.ones((len(worlds), 1), bool)], axis=1)
-    worlds.arrays.memory[:, top_off.FIRST_WRONG] = 1 + np.argmax(padded, axis=1)
-    worlds.arrays.memory[:, top_off.COLUMN] = worlds.col
+    memory_of(worlds).memory[:, top_off.FIRST_WRONG] = 1 + np.argmax(padded, axis=1)
+    memory_of(worlds).memory[:, top_off.COLUMN] = worlds.col
 
 
 def _clean_house(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
     if setting.variant == "leaps":  # recorded rewards begin with the first action
         is_gone = (worlds.cells & FLAG != 0) & (worlds.cells & ZERO != 0)
-        worlds.arrays.memory[:, SCORE] = np.sum(is_gone, axis=1)
+        memory_of(worlds).memory[:, SCORE] = np.sum(is_gone, axis=1)
 
 
 def _harvester(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.arrays.memory[:, harvester.MARKERS] = recorded.meta["total_markers"]
+    memory_of(worlds).memory[:, harvester.MARKERS] = recorded.meta["total_markers"]
 
 
 def _door_key(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.arrays.memory[:, door_key.MARKED] = recorded.meta["total_markers"]
+    memory_of(worlds).memory[:, door_key.MARKED] = recorded.meta["total_markers"]
 
 
 def _one_stroke(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.arrays.memory[:, one_stroke.VISITED] = recorded.meta["n_visited"]
+    memory_of(worlds).memory[:, one_stroke.VISITED] = recorded.meta["n_visited"]
 
 
 def _seeder(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.arrays.memory[:, seeder.SINGLES] = np.sum(recorded.count == 1, axis=1)
-    worlds.arrays.memory[:, seeder.DOUBLES] = np.sum(recorded.count > 1, axis=1)
+    memory_of(worlds).memory[:, seeder.SINGLES] = np.sum(recorded.count == 1, axis=1)
+    memory_of(worlds).memory[:, seeder.DOUBLES] = np.sum(recorded.count > 1, axis=1)
 
 
 def _snake(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    memory, body = worlds.arrays.memory, recorded.meta["snake_body"].astype(np.int32)
+    memory, body = memory_of(worlds).memory, recorded.meta["snake_body"].astype(np.int32)
     memory[:, snake.LENGTH] = recorded.meta["snake_len"]
     memory[:, snake.POINTER] = recorded.meta["marker_pointer"]
     memory[:, snake.SIZE] = np.sum(body[:, :, 0] >= 0, axis=1)
@@ -186,14 +186,14 @@ def _snake(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> No
 
 
 def _seesaw(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.arrays.memory[:, SCORE] = recorded.meta["marker_picked"]
+    memory_of(worlds).memory[:, SCORE] = recorded.meta["marker_picked"]
 
 
 def _up_n_down(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.arrays.memory[:, SCORE] = recorded.meta["reached_marker"]
+    memory_of(worlds).memory[:, SCORE] = recorded.meta["reached_marker"]
     for slot, name in ((up_n_down.UP, "up_marker_pos"), (up_n_down.DOWN, "down_marker_pos")):
         place = recorded.meta[name].astype(np.int32)
-        worlds.arrays.memory[:, slot] = place[:, 0] * worlds.width + place[:, 1]
+        memory_of(worlds).memory[:, slot] = place[:, 0] * worlds.width + place[:, 1]
 
 
 def _farmer(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
@@ -205,22 +205,24 @@ def _farmer(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> N
         farmer.PLACED: "marker_put",
         farmer.MARKED: "total_markers",
     }
+    memory = memory_of(worlds).memory
     for slot, name in names.items():
-        worlds.arrays.memory[:, slot] = recorded.meta[name]
-    worlds.arrays.memory[:, SCORE] = worlds.memory[:, [farmer.PICKED, farmer.PLACED]].sum(axis=1)
+        memory[:, slot] = recorded.meta[name]
+    memory[:, SCORE] = memory[:, [farmer.PICKED, farmer.PLACED]].sum(axis=1)
 
 
 def _inf_door_key(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.arrays.memory[:, SCORE] = recorded.meta["marker_picked"]
-    worlds.arrays.memory[:, inf_door_key.STAGE] = recorded.meta["current_stage"]
+    memory_of(worlds).memory[:, SCORE] = recorded.meta["marker_picked"]
+    memory_of(worlds).memory[:, inf_door_key.STAGE] = recorded.meta["current_stage"]
 
 
 def _inf_harvester(setting: Setting, recorded: RecordedStates, worlds: WorldBatch) -> None:
-    worlds.arrays.memory[:, SCORE] = recorded.meta["marker_picked"]
+    memory = memory_of(worlds).memory
+    memory[:, SCORE] = recorded.meta["marker_picked"]
     is_empty = worlds.grid & ZERO != 0
     rows = slice(inf_harvester.EMPTY_IN_ROW, inf_harvester.EMPTY_IN_ROW + worlds.height)
-    worlds.arrays.memory[:, rows] = is_empty.sum(axis=2)
-    worlds.arrays.memory[:, inf_harvester.EMPTY] = is_empty.sum(axis=(1, 2))
+    memory[:, rows] = is_empty.sum(axis=2)
+    memory[:, inf_harvester.EMPTY] = is_empty.sum(axis=(1, 2))
 
 
 _RECALL: Mapping[str, Callable[[Setting, RecordedStates, WorldBatch], None]] = {

@@ -13,7 +13,7 @@ from pomp.conformance.recall import RecordedStates
 from pomp.core.errors import GoldenError
 from pomp.engine.starts import empty_worlds, take_up
 from pomp.karel.dynamics import COUNT, WALL
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 from pomp.tasks.task import Setting
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -28,8 +28,8 @@ def raw_worlds(setting: Setting, cells: NDArray[Any], pose: NDArray[Any]) -> Wor
         pose: `[B]` int32, 4 * cell + facing.
     """
     worlds = empty_worlds(setting, len(pose))
-    worlds.arrays.cells[:] = cells
-    worlds.arrays.pose[:] = pose
+    memory_of(worlds).cells[:] = cells
+    memory_of(worlds).pose[:] = pose
     return worlds
 
 

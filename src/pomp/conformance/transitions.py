@@ -21,7 +21,7 @@ from pomp.engine.loading import kernels_of
 from pomp.engine.rollouts import act_on
 from pomp.karel.dynamics import ACTIONS, COUNT, SCORE, TALLY
 from pomp.karel.sensors import PERCEIVED_BITS, READING_TYPE
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 from pomp.tasks.karel_hard import snake
 from pomp.tasks.karel_long import up_n_down
 from pomp.tasks.task import Setting
@@ -45,12 +45,12 @@ def check_transitions(recording: Recording, report: FileReport) -> None:
         found, rewards[drew] = _lead_draws(
             setting, before.take(drew), after.take(drew), actions[drew]
         )
-        for mine, theirs in zip(result.arrays, found.arrays, strict=True):
+        for mine, theirs in zip(memory_of(result), memory_of(found), strict=True):
             mine[drew] = theirs
     differences = _differences(setting, result, after)
     idle, senses = np.zeros(len(actions), np.uint8), np.zeros(len(actions), READING_TYPE)
     sense_worlds = kernels_of(setting.task).sense_worlds
-    sense_worlds(setting.constants, result.arrays, idle, False, senses)
+    sense_worlds(setting.constants, memory_of(result), idle, False, senses)
     counted = result.memory[:, ACTIONS] != before.memory[:, ACTIONS]
     comparisons: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
         "reward": (arrays["reward"], np.where(counted, rewards, 0.0)),
@@ -96,12 +96,12 @@ def _lead_draws(
         # Evenly spread first values, coarse to fine: a draw of few outcomes is exhausted early.
         value = int(f"{place:032b}"[::-1], 2) << 32 | 1 << 31
         trial = before.take(open_ones)
-        trial.arrays.stream[:] = streams_drawing(np.full(len(trial), value, np.uint64))
+        memory_of(trial).stream[:] = streams_drawing(np.full(len(trial), value, np.uint64))
         paid = act_on(setting, trial, actions[open_ones])
         differing = _differences(setting, trial, after.take(open_ones), describe=False)
         matched = np.ones(len(open_ones), bool)
         matched[list(differing)] = False
-        for mine, theirs in zip(result.arrays, trial.arrays, strict=True):
+        for mine, theirs in zip(memory_of(result), memory_of(trial), strict=True):
             mine[open_ones[matched]] = theirs[matched]
         rewards[open_ones[matched]] = paid[matched]
         open_ones = open_ones[~matched]

@@ -35,7 +35,7 @@ from pomp.core.storage import write_atomically
 MOST_THREADS = "POMP_THREADS"
 """The environment variable that says how many threads compiled code may use at most."""
 
-CALLS_AT_ONCE = 1 << 26
+CALLS_AT_ONCE = 1 << 25
 """Calls of the interpreter between two looks for Ctrl-C: less than a second."""
 
 _CONFIG: Any = numba.config
@@ -303,6 +303,8 @@ def parts_for(work: int, threads: int | None, *, least: int) -> int:
     """
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int)):
         raise ConfigError(f"threads must be a whole number, or None for all, got {threads!r:.80}")
+    if work < 2 * least:  # asking how many there are takes longer than other checks together
+        return 1
     available = thread_count()
     wanted = available if threads is None else max(1, min(threads, available))
     return max(1, min(wanted, work // least))

@@ -10,7 +10,7 @@ from pomp.core.errors import MissingExtraError
 
 DISTRIBUTION = "pomp-rl"
 LEARN, CUDA, PLOTS, TENSORBOARD = "learn", "cuda", "plots", "tensorboard"
-RESULTS, RAY, AUTOMATA = "results", "ray", "automata"
+RESULTS, RAY, AUTOMATA, STUDIO = "results", "ray", "automata", "studio"
 
 _MODULES = {
     LEARN: "torch",
@@ -19,6 +19,7 @@ _MODULES = {
     RESULTS: "duckdb",
     RAY: "ray",
     AUTOMATA: "aalpy",
+    STUDIO: "fastapi",
 }
 """The module by whose absence an extra is missed; `load_cuda` tells what CUDA lacks."""
 _CPU_BUILD = "pip install torch --index-url https://download.pytorch.org/whl/cpu"

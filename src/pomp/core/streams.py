@@ -19,6 +19,7 @@ _DRAWN_AT_ONCE = 1 << 26  # numbers, after which Ctrl-C is heard: a fraction of 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+_MOST = (1 << 64) - 1
 _S11, _S27, _S30, _S31, _S32 = (np.uint64(bits) for bits in (11, 27, 30, 31, 32))
 
 
@@ -68,12 +69,11 @@ def open_streams(
         ConfigError: the number of worlds is none.
     """
     check_count("the number of worlds", worlds, least=0)
-    state = np.asarray(purpose, np.uint64)
-    with np.errstate(over="ignore"):
-        for part in (seed, *indices):
-            state = _mix(state + _mix(np.asarray(int(part) & (1 << 64) - 1, np.uint64) + _STEP))
-        numbers = np.arange(first, first + worlds, dtype=np.uint64)
-        return _mix(state + _mix(numbers + _STEP))
+    state = int(purpose)
+    for part in (seed, *indices):
+        state = _mix_number(state + _mix_number(int(part) + int(_STEP)))
+    numbers = np.arange(first, first + worlds, dtype=np.uint64)
+    return _mix(np.uint64(state) + _mix(numbers + _STEP))
 
 
 def branch(streams: NDArray[np.uint64], numbers: NDArray[np.integer] | int) -> NDArray[np.uint64]:
@@ -95,6 +95,14 @@ def seed_streams(purpose: Purpose, seeds: NDArray[np.int64]) -> NDArray[np.uint6
     with np.errstate(over="ignore"):
         state = _mix(np.asarray(purpose, np.uint64) + _STEP)
         return _mix(state + _mix(seeds.astype(np.uint64) + _STEP))
+
+
+def _mix_number(z: int) -> int:
+    """Return the hash of one number, modulo 2**64, as `_mix` computes it."""
+    z &= _MOST
+    z = (z ^ (z >> 30)) * int(_MIX_1) & _MOST
+    z = (z ^ (z >> 27)) * int(_MIX_2) & _MOST
+    return z ^ (z >> 31)
 
 
 def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:

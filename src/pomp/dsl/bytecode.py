@@ -20,7 +20,7 @@ Up to `REPEAT` an operation is refused once the budget is spent; those after it 
 the published executor and are free.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.arrays import read_only
 from pomp.core.compiling import kernel, launch, parts_for, pieces_for, scalar
 from pomp.core.cuda import DeviceArray, to_device
 from pomp.core.errors import ConfigError, PompError
@@ -59,6 +58,8 @@ _MARKERS_PRESENT, _NO_MARKERS_PRESENT = (
     int(Perception.MARKERS_PRESENT),
     int(Perception.NO_MARKERS_PRESENT),
 )
+
+_PROGRAM = (str, Program)
 
 # Columns of the compiler's table of open statements.
 _KIND, _ENTRY, _CONDITION, _FIRST, _STATEMENTS, _FRAME = range(6)
@@ -94,10 +95,13 @@ class Code:
         depth: int,
         source: NDArray[np.int16],
     ) -> "Code":
-        """Hold what the compiler wrote, with the shapes of the attributes."""
+        """Hold what the compiler wrote, with the shapes of the attributes, read-only."""
         code = object.__new__(cls)
-        arrays = {"instructions": instructions, "valid": valid, "source": source}
-        vars(code).update({name: read_only(array) for name, array in arrays.items()}, depth=depth)
+        for array in (instructions, valid, source):
+            array.setflags(write=False)
+        own = vars(code)
+        own["instructions"], own["valid"] = instructions, valid
+        own["depth"], own["source"] = depth, source
         return code
 
     def rows(self, chosen: slice) -> "Code":
@@ -133,11 +137,11 @@ def compile_programs(
         ProgramSyntaxError: one of them is not a program.
         ConfigError: they are no list of texts or trees.
     """
-    if isinstance(programs, str | Program) or not isinstance(programs, Iterable):
+    if isinstance(programs, _PROGRAM) or not hasattr(programs, "__iter__"):
         raise ConfigError("programs are given as a list; put brackets around a single one")
     rows = []
     for program in programs:
-        if not isinstance(program, str | Program):
+        if not isinstance(program, _PROGRAM):
             raise ConfigError(f"a program is a text or a tree, got a {type(program).__name__}")
         tokens = program.split() if isinstance(program, str) else tokens_of(program)
         check_tokens(tokens, vocabulary)

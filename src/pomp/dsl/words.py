@@ -23,6 +23,13 @@ _PERCEPTIONS = {
     Perception.MARKERS_PRESENT: ("there is a marker here", "there is no marker here"),
     Perception.NO_MARKERS_PRESENT: ("there is no marker here", "there is a marker here"),
 }
+_IN_VAIN = {
+    Action.MOVE: "moves against a wall and turns round",
+    Action.PICK_MARKER: "picks, but there is no marker here",
+    Action.PUT_MARKER: "puts, but there is no room for a marker",
+}
+ACTION_WORDS = tuple((_ACTIONS[one], _IN_VAIN.get(one, _ACTIONS[one])) for one in Action)
+"""For each action, in the order of the actions, what it does, and what it does in vain."""
 _PRONOUNS = {"there is a marker here": "there is one", "there is no marker here": "there is none"}
 _NUMBERS = {1: "once", 2: "twice"}
 

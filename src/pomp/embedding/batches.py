@@ -19,7 +19,7 @@ from pomp.embedding.decoder_step import GrammarStates, mask_tables, read_token
 from pomp.embedding.demonstrations import random_worlds, replay
 from pomp.embedding.model import NO_OP
 from pomp.karel.observation import WALL_PLANE, observe
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 
 _CELL_VALUES = 256
 _STATE_STEP = 1024  # states of a batch are filled up to a multiple: few sizes, few CUDA graphs
@@ -112,7 +112,7 @@ class Planes(torch.nn.Module):
         super().__init__()
         side = int(_CELL_VALUES**0.5)
         every = WorldBatch.empty("every cell", 1, side, side, 0)
-        every.arrays.cells[0] = np.arange(_CELL_VALUES)
+        memory_of(every).cells[0] = np.arange(_CELL_VALUES)
         planes = observe(every, channels)[0].reshape(channels, _CELL_VALUES).astype(np.float32)
         planes[:WALL_PLANE] = 0  # the agent is added below
         self.register_buffer("table", torch.from_numpy(planes.T.copy()), persistent=False)

@@ -6,7 +6,7 @@ Axes: P programs, D start states of each, H W grid.
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.compiling import kernel, launch, parts_for, scalar
+from pomp.core.compiling import kernel, launch, parts_for, pieces_for, scalar
 from pomp.core.errors import ConfigError
 from pomp.dsl.bytecode import Code
 from pomp.embedding.demonstrations import (
@@ -53,17 +53,18 @@ def agreement(
     cap = Cap.of(cap)
     result = np.zeros(len(originals), np.float64)
     parts = parts_for(len(originals), threads, least=LEAST_PROGRAMS)
+    pieces = pieces_for(parts, 2 * starts.length.size * cap.limit)
 
-    def compare_part(part: int) -> None:
+    def compare_piece(piece: int) -> None:
         one, two = (make_recording(cap, code, False) for code in (originals, others))
         scratch = make_scratch(setting, originals if originals.depth > others.depth else others)
         _compare(
-            part, parts, originals.instructions, others.instructions, others.valid,
+            piece, pieces, originals.instructions, others.instructions, others.valid,
             setting.constants, cap, starts, one, two, scratch, result,
         )  # fmt: skip
 
     if len(result):
-        launch(parts, compare_part)
+        launch(parts, compare_piece, pieces)
     return result
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.arrays import check_array
-from pomp.core.compiling import kernel, launch, parts_for, scalar
+from pomp.core.compiling import kernel, launch, parts_for, pieces_for, scalar
 from pomp.core.configs import check_count
 from pomp.core.resources import check_memory
 from pomp.core.streams import draw
@@ -28,6 +28,7 @@ from pomp.dsl.bytecode import (
 )
 from pomp.dsl.vocabulary import Action
 from pomp.engine.lanes import reset_world
+from pomp.engine.rollouts import check_calls
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.dynamics import act, is_impossible
 from pomp.karel.interpreter import MOST_STEPS, Cap, Ending, WorldState, run_program
@@ -166,6 +167,7 @@ def demonstrate(
     for name, number in (("wanted", wanted), ("trials", trials), ("least_states", least_states)):
         check_count(name, number, least=0, most=MOST_STEPS)
     check_count("most_states", most_states, most=MOST_STEPS)
+    check_calls(cap, trials)
     size = setting.height * setting.width
     each = wanted * (size + most_states + 8)
     check_memory(f"{wanted} demonstrations of each of {count} programs", count, each)
@@ -178,17 +180,18 @@ def demonstrate(
         np.zeros(count, np.int32),
     )
     parts = parts_for(count, threads, least=LEAST_PROGRAMS)
+    pieces = pieces_for(parts, count * trials * cap.limit)
 
-    def demonstrate_part(part: int) -> None:
+    def demonstrate_piece(piece: int) -> None:
         recording = make_recording(cap, code, stop_on_error)
         scratch = make_scratch(setting, code)
         _demonstrate(
-            part, parts, code.instructions, streams, setting.constants, limits,
+            piece, pieces, code.instructions, streams, setting.constants, limits,
             recording, scratch, found,
         )  # fmt: skip
 
     if count:
-        launch(parts, demonstrate_part)
+        launch(parts, demonstrate_piece, min(pieces, count))
     return found
 
 

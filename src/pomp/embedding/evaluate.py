@@ -20,6 +20,7 @@ from pomp.embedding.demonstrations import Demonstrations, perform_actions, rando
 from pomp.embedding.model import NO_OP
 from pomp.embedding.space import Embedding
 from pomp.engine.starts import reset
+from pomp.karel.world import memory_of
 from pomp.tasks.task import Setting
 
 SMOOTH_PROGRAMS, SMOOTH_STATES, SMOOTH_STEP = 2000, 10, 0.1
@@ -196,7 +197,7 @@ def draw_comparison_starts(programs: int, states: int, seed: int) -> tuple[Demon
     worlds = reset(setting, open_streams(Purpose.EVALUATION, seed, 2, worlds=programs * states))
     shape = (programs, states)
     starts = Demonstrations(
-        worlds.arrays.cells.reshape(*shape, -1), worlds.arrays.pose.reshape(shape),
+        memory_of(worlds).cells.reshape(*shape, -1), memory_of(worlds).pose.reshape(shape),
         np.zeros((*shape, 0), np.uint8), np.zeros(shape, np.int32),
         np.full(programs, states, np.int32),
     )  # fmt: skip

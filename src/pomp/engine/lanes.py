@@ -28,7 +28,7 @@ from pomp.karel.sensors import FIRST_OWN, LAST_OWN, sense
 UNIT_LIST, UNIT_CANDIDATE, UNIT_WORLD = range(3)  # columns of `UnitArrays.table`
 CANDIDATE = -2  # in a list: the unit's own program
 BY_CHOICE, BY_LIMIT, BY_TASK = 1, 2, 3  # how an episode of macro steps ends
-_COMPLETED = int(Ending.COMPLETED)
+_COMPLETED, _CAPPED = int(Ending.COMPLETED), int(Ending.CAPPED)
 
 
 class UnitArrays(NamedTuple):
@@ -163,6 +163,7 @@ class EpisodeState(NamedTuple):
         returns: `[B]` float64: the episode's return after the last step.
         idle: `[B]` uint8: the mode that ran last took no action; 0 at an episode's start.
         acted: `[B]` int32: actions that the last step took.
+        cuts: `[B]` int32: programs of the episode that were stopped by their cap.
     """
 
     mode: Any
@@ -172,6 +173,7 @@ class EpisodeState(NamedTuple):
     returns: Any
     idle: Any
     acted: Any
+    cuts: Any
 
 
 @scalar
@@ -295,6 +297,7 @@ def take_mode(step, draw_start, begin, index, macro, choices, constants, worlds,
             macro.code[program], macro.cap, constants, state_of(worlds, index), counters,
         )  # fmt: skip
         worlds.pose[index] = outcome.pose
+        state.cuts[index] += outcome.ending == _CAPPED
     state.taken[index] += 1
     stopped = BY_LIMIT if state.taken[index] >= macro.most else 0
     if macro.until_done and memory[DONE] != 0:
@@ -311,6 +314,7 @@ def take_mode(step, draw_start, begin, index, macro, choices, constants, worlds,
         state.mode[index] = -1
         state.taken[index] = 0
         state.idle[index] = 0
+        state.cuts[index] = 0
 
 
 @scalar

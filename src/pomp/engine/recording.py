@@ -25,7 +25,7 @@ from pomp.engine.rollouts import Programs, as_code, as_lists, check_calls
 from pomp.engine.tracing import TraceArrays
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.interpreter import Cap
-from pomp.karel.world import WorldBatch, Worlds
+from pomp.karel.world import WorldBatch, Worlds, memory_of
 from pomp.tasks.task import Setting
 
 _ACTION_BYTES = 27  # what a row of `TraceArrays` takes without counters and cells
@@ -158,7 +158,7 @@ def _record(
     counters = np.zeros(max(code.depth, 1), np.int32)
     calls = limits.limit * max(programs.shape[1], 1)
     for part in slices(len(lanes), CALLS_AT_ONCE // calls):
-        worlds = Worlds(*(array[part] for array in lanes.arrays))
+        worlds = Worlds(*(array[part] for array in memory_of(lanes)))
         strict, *written = arrays
         trace = TraceArrays(strict, *(array[part] for array in written))
         record_lanes(

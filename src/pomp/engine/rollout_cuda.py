@@ -21,7 +21,7 @@ from pomp.core.cuda import (
 from pomp.engine.lanes import LaneResults, UnitArrays
 from pomp.engine.loading import constants_on_device, cuda_kernels_of
 from pomp.engine.units import Launch
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 from pomp.tasks.task import Setting
 
 RESULTS = (np.float64, np.int32, np.int32, np.bool_)
@@ -143,7 +143,8 @@ def _prepare(
         results: memory for the results on the device.
     """
     worlds = launch.worlds
-    groups = [as_launchable_group(group) for group in (worlds.arrays, after.arrays, results)]
+    taken = (memory_of(worlds), memory_of(after), results)
+    groups = [as_launchable_group(group) for group in taken]
     kernels = cuda_kernels_of(launch.setting, launch.code.depth)
     lanes, constants = launch.units.lanes, constants_on_device(launch.setting)
 
@@ -163,7 +164,7 @@ def act_cuda(setting: Setting, worlds: WorldBatch, actions: Any) -> DeviceArray:
     cuda_kernels_of(setting).act_on_worlds[blocks_for(len(worlds)), THREADS](
         chosen,
         constants_on_device(setting),
-        as_launchable_group(worlds.arrays),
+        as_launchable_group(memory_of(worlds)),
         as_launchable(rewards),
     )
     return rewards

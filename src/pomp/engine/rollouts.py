@@ -23,7 +23,7 @@ from pomp.engine.rollout_cuda import RESULTS, Found, LaunchPad, act_cuda, run_cu
 from pomp.engine.starts import bytes_of_world
 from pomp.engine.units import DEFAULT_CAP, Launch, Units
 from pomp.karel.interpreter import Cap
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 from pomp.tasks.task import Setting
 
 LEAST_LANES, LEAST_WORLDS = 256, 2048  # work below which another thread does not pay
@@ -181,6 +181,7 @@ def run_launches(
         if work.worlds.device == "cuda":
             values, actions = next(found_on_device)
         else:
+            check_worlds(work.setting, work.worlds)
             values, actions, *_ = _run(work, work.worlds.allocate(0), threads)
         shape = (len(work.units), work.units.span)
         results.append((values.reshape(shape), actions.reshape(shape)))
@@ -256,7 +257,7 @@ def act_on(
     edges = [len(worlds) * part // parts for part in range(parts + 1)]
 
     def act_part(part: int) -> None:
-        act(edges[part], edges[part + 1], chosen, setting.constants, worlds.arrays, rewards)
+        act(edges[part], edges[part + 1], chosen, setting.constants, memory_of(worlds), rewards)
 
     launch(parts, act_part)
     return rewards
@@ -268,13 +269,12 @@ def _run(
     """Run units where their worlds are.
 
     Args:
-        work: what runs.
+        work: what runs, in worlds that were checked.
         after: memory for the final states, or for none.
         threads: CPU threads; None: all.
         results: memory for the results; None: new.
     """
     setting, worlds, units = work.setting, work.worlds, work.units
-    check_worlds(setting, worlds)
     limits = work.limits
     if worlds.device == "cuda":
         return run_cuda(work, after, results)
@@ -283,11 +283,13 @@ def _run(
     parts = parts_for(units.lanes, threads, least=LEAST_LANES)
     pieces = pieces_for(parts, units.lanes * units.most_runs * limits.limit)
 
+    before = memory_of(worlds)
+
     def run_piece(piece: int) -> None:
-        scratch = Lane.empty(worlds.cells.shape[1], worlds.memory.shape[1], work.code.depth)
+        scratch = Lane.empty(before.cells.shape[1], before.memory.shape[1], work.code.depth)
         run_lanes(
             piece, pieces, arrays, work.code.instructions, limits,
-            setting.constants, worlds.arrays, after.arrays, results, scratch,
+            setting.constants, before, memory_of(after), results, scratch,
         )  # fmt: skip
 
     launch(parts, run_piece, pieces)

@@ -12,7 +12,7 @@ from pomp.core.compiling import kernel, scalar
 from pomp.core.cuda import THREADS, as_launchable, as_launchable_group, blocks_for, empty_on_device
 from pomp.engine.loading import constants_on_device
 from pomp.karel.counts import COUNT_TYPE, COUNTS, count_in
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 from pomp.tasks.task import Setting
 
 ANY_LOW, ANY_HIGH = -1, int(np.iinfo(COUNT_TYPE).max)
@@ -132,7 +132,7 @@ def _count_all(constants, worlds, counts):
 def count_worlds(setting: Setting, worlds: WorldBatch) -> Any:
     """Return all counts of worlds on the CPU, `[B, N]` int32."""
     counts = np.empty((len(worlds), len(COUNTS)), COUNT_TYPE)
-    _count_all(setting.constants, worlds.arrays, counts)
+    _count_all(setting.constants, memory_of(worlds), counts)
     return counts
 
 
@@ -163,10 +163,10 @@ def choose_by_rules(
         )
         choose_all[blocks_for(len(worlds)), THREADS, 0](
             as_launchable_group(rules), constants_on_device(setting),
-            as_launchable_group(worlds.arrays), as_launchable(mode), as_launchable(senses),
+            as_launchable_group(memory_of(worlds)), as_launchable(mode), as_launchable(senses),
             as_launchable(counts), as_launchable(choices),
         )  # fmt: skip
         return choices
     counts, choices = np.empty(shape, COUNT_TYPE), np.empty(len(worlds), np.int64)
-    _choose_all(rules, setting.constants, worlds.arrays, mode, senses, counts, choices)
+    _choose_all(rules, setting.constants, memory_of(worlds), mode, senses, counts, choices)
     return choices

@@ -16,7 +16,7 @@ from pomp.engine.starts import begin, reset
 from pomp.karel.dynamics import FIRST_SLOT, PAY, SCORE, SUM, UNIT, VALUE, WHOLE, value
 from pomp.karel.observation import observe
 from pomp.karel.render import draw_map
-from pomp.karel.world import Map, WorldBatch
+from pomp.karel.world import Map, WorldBatch, memory_of
 from pomp.tasks.catalog import find_task
 from pomp.tasks.task import Setting, Task
 
@@ -186,7 +186,7 @@ class EnvBatch:
             self.worlds = fresh
             self.is_over[:] = False
             return
-        for mine, theirs in zip(self.worlds.arrays, fresh.arrays, strict=True):
+        for mine, theirs in zip(memory_of(self.worlds), memory_of(fresh), strict=True):
             mine[chosen] = theirs[chosen]
         self.is_over[chosen] = False
 
@@ -214,7 +214,7 @@ class EnvBatch:
         def play_part(part: int) -> None:
             play_worlds(
                 edges[part], edges[part + 1], actions, self.limit, self.setting.constants,
-                worlds.arrays, results,
+                memory_of(worlds), results,
             )  # fmt: skip
 
         launch(parts, play_part)

@@ -23,7 +23,7 @@ from pomp.engine.starts import empty_worlds, reset
 from pomp.engine.units import ACTION_COUNT
 from pomp.envs.batch import EnvBatch, resolve_setting, streams_of, world_space
 from pomp.karel.observation import observe
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 from pomp.tasks.task import Setting, Task
 
 CHECK_EVERY = 64  # steps between looks at whether some action was out of range
@@ -86,7 +86,7 @@ class KarelTorchEnv:
             self._planes[:] = torch.from_numpy(self._batch.observe(self._channels))
             return self._planes
         fresh = reset(self.setting, streams, "cuda")
-        for mine, theirs in zip(self._state, fresh.arrays, strict=True):
+        for mine, theirs in zip(self._state, memory_of(fresh), strict=True):
             mine.copy_(torch.as_tensor(theirs, device=self.device))
         self._is_over.zero_()
         observe(self._worlds, self._channels, self._planes)
@@ -149,14 +149,15 @@ class KarelTorchEnv:
         load_cuda()
         count = self.num_envs
         empty = empty_worlds(self.setting, count)
-        self._state: list[Any] = [torch.from_numpy(array).to(self.device) for array in empty.arrays]
+        tensors = map(torch.from_numpy, memory_of(empty))
+        self._state: list[Any] = [one.to(self.device) for one in tensors]
         kind = (empty.task, empty.height, empty.width)
         self._worlds = WorldBatch.holding(*kind, self._state, checked_for=self.setting.task)
         self._is_over = torch.ones(count, dtype=torch.bool, device=self.device)
         constants = torch.tensor(self.setting.constants, device=self.device)
         play_worlds = cuda_kernels_of(self.setting).play_worlds
         results = StepResults(self._is_over, self._rewards, *self._ended)
-        groups = [as_launchable_group(group) for group in (self._worlds.arrays, results)]
+        groups = [as_launchable_group(group) for group in (memory_of(self._worlds), results)]
         arrays = [as_launchable(constants), *groups]
         actions = [as_launchable(array) for array in (self._actions, self._had_bad_action)]
         show, shown = observer(self._worlds, self._planes)

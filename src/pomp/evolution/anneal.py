@@ -23,7 +23,7 @@ from pomp.evolution.genome import (
     reflect,
     sensors_of,
 )
-from pomp.evolution.play import Parents, Scores, play_machines
+from pomp.evolution.play import CALLS_PER_ACTION, Parents, Scores, play_machines
 from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
 
@@ -147,7 +147,8 @@ class Annealing:
         missing = np.maximum(self.setting.goal - self.earned, 0.0)
         expected = self.earned + self.config.optimism * missing
         orders = np.argsort(ranks, axis=1, kind="stable")
-        return Parents(thresholds, self.earned, expected, orders, trust)
+        calls = self._last_actions * CALLS_PER_ACTION
+        return Parents(thresholds, self.earned, expected, orders, trust, calls)
 
     def _verify(self) -> None:
         """Play the chains' machines in all worlds.

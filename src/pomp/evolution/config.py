@@ -70,7 +70,7 @@ class EvolveConfig:
             raise ConfigError(f"own_sensors are texts, module:NAME each, got {own!r}")
         object.__setattr__(self, "own_sensors", tuple(own))  # JSON has lists
         check_ranges(self, modes=(1, MAX_MODES), tokens=(5, 180), chains=(1, 65536), teams=(1, 64))
-        check_ranges(self, starts=(1, MOST), validation_starts=(1, MOST), patience=(0, MOST))
+        check_ranges(self, starts=(1, 10_000), validation_starts=(1, 1_000_000), patience=(0, MOST))
         check_ranges(
             self,
             penalty=(0.0, 1e6),

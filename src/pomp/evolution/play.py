@@ -1,13 +1,14 @@
 """Play many machines on the same worlds, on the CPU or where the worlds are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.compiling import launch, parts_for
+from pomp.core.compiling import CALLS_AT_ONCE, launch, parts_for, pieces_for
 from pomp.core.cuda import THREADS, as_launchable, as_launchable_group, blocks_for, to_device
+from pomp.core.resources import slices
 from pomp.dsl.bytecode import Code, compile_ids
 from pomp.engine.lanes import Lane
 from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
@@ -23,11 +24,17 @@ from pomp.engine.rule_machine import (
 from pomp.evolution.config import BUDGETS, INTERRUPTED, EvolveConfig
 from pomp.evolution.genome import Machines, sensors_of
 from pomp.karel.sensors import Sensor
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, Worlds, memory_of
 from pomp.machine.config import EpisodeConfig
 from pomp.tasks.task import Setting
 
 MOST_STEPS = EpisodeConfig().most_steps
+CALLS_PER_ACTION = 4
+"""Calls that a program spends for each action, more or less."""
+
+
+class StoppedError(Exception):
+    """Playing was stopped before its end."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,7 @@ class Parents:
         orders: `[C, B]` int64, the order in which each machine plays the worlds.
         trust: a machine that earns what its parent earned, to the bit, in the first so many worlds
             of its order is trusted to do so in all, and not played any more.
+        calls: about how many calls playing them will take, by which the work is cut into pieces.
     """
 
     thresholds: NDArray[np.float64]
@@ -50,13 +58,21 @@ class Parents:
     optimistic: NDArray[np.float64]
     orders: NDArray[np.int64]
     trust: int
+    calls: int = 0
 
     @classmethod
-    def unknown(cls, machines: int, worlds: int) -> "Parents":
-        """Return what makes `play_machines` play all machines in all worlds: nothing is known."""
-        shape = machines, worlds
+    def unknown(cls, machines: int, worlds: int, longest: int) -> "Parents":
+        """Return what makes `play_machines` play all machines in all worlds: nothing is known.
+
+        Args:
+            machines: how many, C.
+            worlds: how many, B.
+            longest: calls that an episode may take.
+        """
+        shape, calls = (machines, worlds), machines * worlds * longest
         orders = np.tile(np.arange(worlds), (machines, 1))  # contiguous: compiled once
-        return cls(np.full(machines, -np.inf), np.zeros(shape), np.zeros(shape), orders, worlds)
+        none = np.full(machines, -np.inf)
+        return cls(none, np.zeros(shape), np.zeros(shape), orders, worlds, calls)
 
 
 @dataclass
@@ -106,6 +122,7 @@ def play_machines(
     budgets: Sequence[int] = BUDGETS,
     to_the_end: bool = False,
     threads: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Scores:
     """Play machines on the same worlds, no longer than needed if their parents are known.
 
@@ -123,6 +140,10 @@ def play_machines(
         budgets: calls that a program may spend.
         to_the_end: let a stuck machine go on, as it will when it is used.
         threads: at most so many; None: one per core.
+        stop: asked now and then, if no parents are known, whether to stop.
+
+    Raises:
+        StoppedError: it said so.
     """
     own = sensors_of(config).own
     code = compile_ids(machines.programs.reshape(-1, machines.programs.shape[2]))
@@ -133,32 +154,50 @@ def play_machines(
     terms = FitnessTerms(MOST_STEPS * setting.scale, patience, limits, *counts)
     if worlds.device == "cuda":
         return _play_on_gpu(setting, own, code, machines, worlds, terms)
-    known = parents or Parents.unknown(len(machines), len(worlds))
-    needs = known.thresholds * len(worlds)
-    expected = Expectations(needs, known.earned, known.optimistic, known.orders, known.trust)
-    return _play_on_cpu(setting, own, code, machines, worlds, terms, expected, threads)
+    arrays = memory_of(worlds)
+    if parents:
+        return _play_on_cpu(setting, own, code, machines, arrays, terms, parents, threads)
+    longest = terms.most * int(limits.sum())  # calls of an episode
+    scores = []
+    for part in slices(len(worlds), CALLS_AT_ONCE // longest):
+        if stop():
+            raise StoppedError
+        some = Worlds(*(array[part] for array in arrays))
+        unknown = Parents.unknown(len(machines), len(some.pose), longest)
+        scores.append(_play_on_cpu(setting, own, code, machines, some, terms, unknown, threads))
+    return _joined(scores)
+
+
+def _joined(scores: list[Scores]) -> Scores:
+    """Return what the same machines earn in some worlds and in others as what they earn in all."""
+    if len(scores) == 1:
+        return scores[0]
+    earned = np.concatenate([one.earned for one in scores], axis=1)
+    played = np.array([one.played for one in scores]).sum(axis=0, dtype=np.int32)
+    return Scores(earned, played, np.array([one.tallies for one in scores]).sum(axis=0))
 
 
 def _play_on_cpu(
-    setting: Setting, own: tuple[Sensor, ...], code: Code, machines: Machines, worlds: WorldBatch,
-    terms: FitnessTerms, expected: Expectations, threads: int | None,
+    setting: Setting, own: tuple[Sensor, ...], code: Code, machines: Machines, worlds: Worlds,
+    terms: FitnessTerms, known: Parents, threads: int | None,
 ) -> Scores:  # fmt: skip
-    """Play on the CPU, machines spread over threads."""
-    count = len(machines)
-    earned, tallies = np.zeros((count, len(worlds))), np.zeros((count, 3), np.int64)
+    """Play on the CPU, machines spread over threads; signals are heard between two pieces."""
+    count, needs = len(machines), known.thresholds * len(worlds.pose)
+    expected = Expectations(needs, known.earned, known.optimistic, known.orders, known.trust)
+    earned, tallies = np.zeros((count, len(worlds.pose))), np.zeros((count, 3), np.int64)
     earnings = Earnings(earned, np.zeros(count, np.int32), tallies)
     played = RuleMachines(code.instructions, *machines.arrays[1:])
     run_machines = kernels_of(setting.task, own).run_machines
     parts = parts_for(count, threads, least=8)
+    pieces = max(parts, min(count, pieces_for(parts, known.calls)))
 
-    def run_part(part: int) -> None:
+    def run_piece(piece: int) -> None:
         scratch = Lane.empty(worlds.cells.shape[1], worlds.memory.shape[1], code.depth)
         run_machines(
-            part, parts, played, terms, expected, setting.constants, worlds.arrays, earnings,
-            scratch,
+            piece, pieces, played, terms, expected, setting.constants, worlds, earnings, scratch,
         )  # fmt: skip
 
-    launch(parts, run_part)
+    launch(parts, run_piece, pieces)
     return Scores(*earnings)
 
 
@@ -174,7 +213,7 @@ def _play_on_gpu(
     run_machines = cuda_kernels_of(setting, code.depth, own).run_machines
     run_machines[blocks_for(shape[0] * shape[1]), THREADS](
         as_launchable_group(played), as_launchable_group(terms), constants_on_device(setting),
-        as_launchable_group(worlds.arrays), as_launchable(earned), as_launchable(tallies),
+        as_launchable_group(memory_of(worlds)), as_launchable(earned), as_launchable(tallies),
     )  # fmt: skip
     all_worlds = np.full(shape[0], shape[1], np.int32)
     return Scores(earned.copy_to_host(), all_worlds, tallies.copy_to_host().sum(axis=1))

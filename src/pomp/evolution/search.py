@@ -23,7 +23,7 @@ from pomp.evolution.genome import (
     walkers,
     with_images,
 )
-from pomp.evolution.play import Scores, play_machines
+from pomp.evolution.play import Scores, StoppedError, play_machines
 from pomp.evolution.rounds import CHOICES, NEW, Round, RoundResult, draws_of, some_starts
 from pomp.evolution.teams import Teams
 from pomp.tasks.task import Setting
@@ -131,6 +131,7 @@ class Evolution:
         self.populations: list[Population] = []
         self.hall = Population()
         self.pending: list[Round] = []
+        self._played: dict[int, RoundResult] = {}  # what rounds found whose validation was stopped
         self.starts = self.first_starts
         validation = some_starts(setting, config.validation_starts, seed, Purpose.VALIDATION)
         self.validation_worlds = validation.to(device)
@@ -164,17 +165,24 @@ class Evolution:
         """
         while self._may_decide():
             self.pending.append(self._decide(self.round + len(self.pending)))
-        for one in self.pending:
-            self._teams.begin(one)
-        found = self._teams.wait(self.pending[0], stop)
-        if found:
-            self._finish(self.pending[0], found)
-        return found is not None
+        one = self.pending[0]
+        found = self._played.pop(one.number, None)
+        for other in self.pending[found is not None :]:
+            self._teams.begin(other)
+        found = found or self._teams.wait(one, stop)
+        if found is None:
+            return False
+        try:
+            self._finish(one, found, stop)
+        except StoppedError:
+            self._played[one.number] = found
+            return False
+        return True
 
     def gather(self) -> None:
         """Finish all rounds that came to their end, in any order: for the end of a search."""
         for one in tuple(self.pending):
-            if found := self._teams.result(one):
+            if found := self._played.pop(one.number, None) or self._teams.result(one):
                 self._finish(one, found)
 
     def close(self) -> None:
@@ -205,25 +213,31 @@ class Evolution:
         length = _LENGTHS[int(uniforms[3] * len(_LENGTHS))]
         return Round(machines, number, population.number, self.starts, temperature, length)
 
-    def _finish(self, one: Round, found: RoundResult) -> None:
-        """Add a round's machine to its population, and end the epoch if it no longer improves."""
+    def _finish(
+        self, one: Round, found: RoundResult, stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Add a round's machine to its population, and end the epoch if it no longer improves.
+
+        Raises:
+            StoppedError: nothing was added, since validation was stopped.
+        """
+        worlds, machine = self.validation_worlds, found.machine
+        scores = play_machines(self.setting, machine, worlds, self.config, stop=stop).scores
+        fitness, earned = float(scores[0]), float(self.validate(machine, stop).scores[0])
         self.pending.remove(one)
         self.evaluated += found.evaluated
         self.programs += found.programs
         self.actions += found.actions
         best = self.populations[0].best if self.populations else -np.inf
-        worlds = self.validation_worlds
-        fitness = float(play_machines(self.setting, found.machine, worlds, self.config).scores[0])
         known = [other for other in self.populations if other.number == one.population]
         if not known:
             known = [Population(one.population)]
             self.populations += known
         elif found.score - fitness > _OVERFIT and one.starts < _MORE_STARTS * self.first_starts:
             self.starts = max(self.starts, 2 * one.starts)
-        known[0].add(found.machine, fitness)
-        earned = float(self.validate(found.machine).scores[0])
+        known[0].add(machine, fitness)
         if earned not in self.hall.scores:  # else it is most likely the same machine once more
-            self.hall.add(found.machine, earned)
+            self.hall.add(machine, earned)
         self.populations.sort(key=lambda other: -other.best)
         if fitness > best:
             self.improved = self.round
@@ -234,10 +248,14 @@ class Evolution:
             self.pending, self.populations = [], []
             self.epoch, self.improved, self.starts = self.round, self.round, self.first_starts
 
-    def validate(self, machines: Machines) -> Scores:
-        """Play machines in the validation worlds, stuck episodes to their very end."""
-        worlds = self.validation_worlds
-        return play_machines(self.setting, machines, worlds, self.config, to_the_end=True)
+    def validate(self, machines: Machines, stop: Callable[[], bool] = lambda: False) -> Scores:
+        """Play machines in the validation worlds, stuck episodes to their very end.
+
+        Raises:
+            StoppedError: it was stopped.
+        """
+        given = (self.setting, machines, self.validation_worlds, self.config)
+        return play_machines(*given, to_the_end=True, stop=stop)
 
     def validate_by_budget(self, machine: Machines) -> dict[int, float]:
         """Return what a machine earns in the validation worlds under each of the budgets."""

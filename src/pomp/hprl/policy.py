@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from pomp.core.configs import from_json, to_json
-from pomp.core.cuda import check_device
+from pomp.core.cuda import check_device, to_host
 from pomp.core.errors import (
     DataFileError,
     MissingExtraError,
@@ -231,6 +231,7 @@ class MetaPolicy:
         paths = np.full((len(worlds), steps), -1, np.int16)
         paths[np.arange(steps) < programs[:, None]] = 0
         texts = tuple(map(tuple, written))
+        cuts = to_host(episodes.cuts).astype(np.int64)
         return LatentEvaluation(
-            self.setting, returns, programs, actions, ended, paths, weights, texts
+            self.setting, returns, programs, actions, ended, paths, weights, cuts, texts
         )

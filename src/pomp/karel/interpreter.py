@@ -11,6 +11,7 @@ numbers); `code` `[L]` uint32 is a program, `counters` `[D]` int32 scratch for i
 
 import re
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,11 +74,7 @@ class Cap(NamedTuple):
         Raises:
             ConfigError: the text is none of them.
         """
-        match = re.fullmatch(r"(calls|actions)([0-9]{1,7})", text)
-        if not match or not 1 <= int(match[2]) <= MOST_STEPS:
-            expected = f"callsN (calls220, calls500) or actionsN with N from 1 to {MOST_STEPS}"
-            raise ConfigError(f"unknown cap '{text}': expected {expected}")
-        return cls(by_calls=match[1] == "calls", limit=int(match[2]))
+        return _parse_cap(text)
 
     @classmethod
     def of(cls, cap: "Cap | str") -> "Cap":
@@ -87,7 +84,7 @@ class Cap(NamedTuple):
             ConfigError: it is none, or its limit is not from 1 to `MOST_STEPS`.
         """
         if isinstance(cap, str):
-            return cls.parse(cap)
+            return _parse_cap(cap)
         if not isinstance(cap, cls):
             raise ConfigError(f"a cap is a text as calls220, or a Cap, got {cap!r:.80}")
         if not isinstance(cap.by_calls, bool):
@@ -96,6 +93,15 @@ class Cap(NamedTuple):
 
     def __str__(self) -> str:
         return f"{'calls' if self.by_calls else 'actions'}{self.limit}"
+
+
+@lru_cache(maxsize=64)
+def _parse_cap(text: str) -> Cap:
+    match = re.fullmatch(r"(calls|actions)([0-9]{1,7})", text)
+    if not match or not 1 <= int(match[2]) <= MOST_STEPS:
+        expected = f"callsN (calls220, calls500) or actionsN with N from 1 to {MOST_STEPS}"
+        raise ConfigError(f"unknown cap '{text}': expected {expected}")
+    return Cap(by_calls=match[1] == "calls", limit=int(match[2]))
 
 
 class WorldState(NamedTuple):

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from pomp.core.compiling import kernel, launch, parts_for, scalar
+from pomp.core.compiling import kernel, launch, parts_for, pieces_for, scalar
 from pomp.core.cuda import as_launchable, empty_on_device
 from pomp.core.errors import ConfigError
 from pomp.karel.dynamics import COUNT, WALL, ZERO
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 
 CHANNELS = (8, 16)
 """HPRL and HIPO show up to two markers a cell, LEAPS up to ten."""
@@ -83,7 +83,8 @@ def observe(
     if planes.shape != shape or planes.dtype != np.uint8 or not planes.flags.c_contiguous:
         raise ConfigError(f"out must be contiguous uint8 of shape {shape}")
     parts = parts_for(len(worlds), threads, least=_LEAST_WORLDS)
-    edges = [len(worlds) * part // parts for part in range(parts + 1)]
-    target, (cells, pose, *_) = planes.reshape(flat), worlds.arrays
-    launch(parts, lambda part: _observe(edges[part], edges[part + 1], cells, pose, target))
+    pieces = pieces_for(parts, planes.size)
+    edges = [len(worlds) * piece // pieces for piece in range(pieces + 1)]
+    target, (cells, pose, *_) = planes.reshape(flat), memory_of(worlds)
+    launch(parts, lambda one: _observe(edges[one], edges[one + 1], cells, pose, target), pieces)
     return planes

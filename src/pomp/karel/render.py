@@ -129,12 +129,17 @@ def save_animation(
     if path.suffix.lower() == ".mp4":
         _write(path, _mp4_bytes(frames, milliseconds))
         return
+    _write(path, gif_bytes(frames, milliseconds))
+
+
+def gif_bytes(frames: Iterable[Image.Image], milliseconds: int = MILLISECONDS) -> bytes:
+    """An animation as a GIF file's content; it loops, and shows the first and last frame longer."""
     first, *rest = (frame.quantize(64, Image.Quantize.MAXCOVERAGE) for frame in frames)
     durations = [milliseconds] * (1 + len(rest))
     durations[0] = durations[-1] = 10 * milliseconds
     content = BytesIO()
     first.save(content, "GIF", save_all=True, append_images=rest, duration=durations, loop=0)
-    _write(path, content.getvalue())
+    return content.getvalue()
 
 
 def check_animation(path: Path) -> None:

@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from pomp.core.arrays import check_array, read_only
 from pomp.core.cuda import check_device, empty_on_device, is_on_device, to_device, to_host
 from pomp.core.errors import WorldError
-from pomp.karel.dynamics import ACTIONS, COUNT, DONE, FIRST_SLOT, WALL, Facing
+from pomp.karel.dynamics import ACTIONS, COUNT, DONE, FIRST_SLOT, TALLY, WALL, Facing
 
 SMALLEST, LARGEST = 3, 128
 """Rows and columns a grid may have."""
+
+PAY_SLOTS = (ACTIONS, TALLY)
+"""Slots of memory that decide what is paid; no task of the package asks them what happens next."""
 
 SHOWN_WORLDS = 8
 """Pictures of a batch in a notebook."""
@@ -97,6 +100,26 @@ class Map:
             raise WorldError(f"a map has one agent, one of '^>v<nesw', got {len(agents)}")
         return cls(grid, *agents[0])
 
+    @classmethod
+    def from_cells(cls, size: tuple[int, int], cells: Any, pose: int) -> "Map":
+        """Return what a world looks like.
+
+        Args:
+            size: rows and columns.
+            cells: `[H * W]` integers from 0 to 255, the bytes of `pomp.karel.dynamics`; of these
+                markers and walls are taken.
+            pose: four times the agent's cell plus its facing.
+
+        Raises:
+            WorldError: there are more or fewer cells, or it is no map.
+        """
+        grid = np.asarray(cells, np.uint8)
+        if grid.size != size[0] * size[1]:
+            got = f"{size[0]}x{size[1]} and {grid.size} cells"
+            raise WorldError(f"a map has as many cells as rows times columns, got {got}")
+        row, col = divmod(int(pose) >> 2, max(size[1], 1))
+        return cls(grid.reshape(size) & np.uint8(COUNT | WALL), row, col, Facing(int(pose) & 3))
+
     def _repr_png_(self) -> bytes:
         """A picture, for notebooks."""
         from pomp.karel.render import draw_map, png_bytes
@@ -172,8 +195,7 @@ class WorldBatch:
         pose: `[B]` int32, 4 * cell + facing.
         memory: `[B, M]` int32, the task's integers.
         stream: `[B]` uint64, the random streams.
-        arrays: the same as compiled code takes them. It writes there; what anything else writes
-            there is not checked again.
+        arrays: these four together.
         checked_for: the task whose states these are; None: they are checked when they run.
     """
 
@@ -185,6 +207,7 @@ class WorldBatch:
     memory: NDArray[np.int32]
     stream: NDArray[np.uint64]
     arrays: Worlds = field(init=False, repr=False, compare=False)
+    _memory: Worlds = field(init=False, repr=False, compare=False)
     checked_for: object = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -217,17 +240,21 @@ class WorldBatch:
     def _keep(self, arrays: Worlds, checked_for: object = None) -> None:
         """Hold arrays, which only compiled code writes; `__getattr__` shows them read-only."""
         own = vars(self)
-        own["arrays"], own["checked_for"] = arrays, checked_for
+        own["_memory"], own["checked_for"] = arrays, checked_for
         for name in Worlds._fields:
             own.pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
         """Return one of the arrays so that it cannot be written; made when first asked for."""
-        if name not in Worlds._fields or "arrays" not in vars(self):
+        own = vars(self)
+        if name == "arrays":
+            own[name] = Worlds(*(getattr(self, one) for one in Worlds._fields))
+        elif name in Worlds._fields and "_memory" in own:
+            array = getattr(self._memory, name)
+            own[name] = array if is_on_device(array) else read_only(array)
+        else:
             raise AttributeError(f"worlds have no '{name}'")
-        array = getattr(self.arrays, name)
-        shown = vars(self)[name] = array if is_on_device(array) else read_only(array)
-        return shown
+        return own[name]
 
     @classmethod
     def holding(
@@ -245,7 +272,7 @@ class WorldBatch:
         batch = object.__new__(cls)
         own = vars(batch)
         own["task"], own["height"], own["width"] = task, height, width
-        own["arrays"], own["checked_for"] = Worlds(*arrays), checked_for
+        own["_memory"], own["checked_for"] = Worlds(*arrays), checked_for
         return batch
 
     def vouch(self, task: object) -> "WorldBatch":
@@ -255,7 +282,7 @@ class WorldBatch:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Come back from elsewhere as worlds that nobody has checked."""
-        return WorldBatch, (self.task, self.height, self.width, *self.arrays)
+        return WorldBatch, (self.task, self.height, self.width, *self._memory)
 
     @classmethod
     def empty(cls, task: str, worlds: int, height: int, width: int, slots: int) -> "WorldBatch":
@@ -269,7 +296,7 @@ class WorldBatch:
         return cls.holding(task, height, width, arrays)
 
     def __len__(self) -> int:
-        return len(self.arrays.pose)
+        return len(self._memory.pose)
 
     def __getitem__(self, place: int | slice) -> "WorldBatch":
         """Return a copy of one world, as a batch of one, or of the worlds of a slice.
@@ -308,8 +335,7 @@ class WorldBatch:
     def allocate(self, worlds: int) -> "WorldBatch":
         """Return memory for so many worlds of this kind, on the same device; not initialised."""
         make: Any = empty_on_device if self.device == "cuda" else np.empty
-        shapes = ((worlds, *array.shape[1:]) for array in self.arrays)
-        parts = (make(shape, array.dtype) for shape, array in zip(shapes, self.arrays, strict=True))
+        parts = (make((worlds, *array.shape[1:]), array.dtype) for array in self._memory)
         return self._with(parts).vouch(None)
 
     def joined(self, other: "WorldBatch") -> "WorldBatch":
@@ -319,7 +345,7 @@ class WorldBatch:
     @property
     def device(self) -> str:
         """`cpu` or `cuda`."""
-        return "cuda" if is_on_device(self.arrays.cells) else "cpu"
+        return "cuda" if is_on_device(self._memory.cells) else "cpu"
 
     def to(self, device: str) -> "WorldBatch":
         """The same worlds on a device; themselves if they are there already."""
@@ -327,7 +353,7 @@ class WorldBatch:
         if device == self.device:
             return self
         move: Any = to_device if device == "cuda" else to_host
-        return self._with(move(array) for array in self.arrays)
+        return self._with(move(array) for array in self._memory)
 
     @property
     def grid(self) -> NDArray[np.uint8]:
@@ -378,7 +404,7 @@ class WorldBatch:
             raise WorldError(f"worlds are taken by a list of their numbers, got {indices!r:.80}")
         chosen = found.astype(np.intp, copy=False)
         try:
-            return self._with([np.ascontiguousarray(array[chosen]) for array in self.arrays])
+            return self._with([np.ascontiguousarray(array[chosen]) for array in self._memory])
         except IndexError:
             got = f"{indices!r:.80}"
             raise WorldError(f"there are {len(self)} worlds, counted from 0, got {got}") from None
@@ -401,19 +427,24 @@ class WorldBatch:
         if self.device == "cuda":
             return self.to("cpu").map_of(world)
         world = self._number_of(world)
-        grid = self.grid[world] & np.uint8(COUNT | WALL)
-        return Map(
-            grid, int(self.row[world]), int(self.col[world]), Facing(int(self.facing[world]))
-        )
+        return Map.from_cells((self.height, self.width), self.cells[world], self.pose[world])
 
     def to_text(self, world: int = 0) -> str:
         """One world as a map; see `Map.to_text`."""
         return self.map_of(world).to_text()
 
 
+def memory_of(worlds: WorldBatch) -> Worlds:
+    """Return the memory of worlds, for compiled code, which writes there.
+
+    Whoever else writes there answers for it that these are still states of their task.
+    """
+    return worlds._memory
+
+
 def join_worlds(batches: Sequence[WorldBatch]) -> WorldBatch:
     """Batches of one kind on the CPU, one behind the other."""
-    columns = zip(*(batch.arrays for batch in batches), strict=True)
+    columns = zip(*(batch._memory for batch in batches), strict=True)
     first = batches[0]
     owner = first.checked_for
     is_one = all(batch.checked_for is owner for batch in batches)

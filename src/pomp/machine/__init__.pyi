@@ -22,4 +22,5 @@ from pomp.machine.transitions import (
     NetworkTransition as NetworkTransition,
     Rule as Rule,
 )
+from pomp.machine.verification import Verification as Verification, verify as verify
 from pomp.machine.zoo import load_machine as load_machine

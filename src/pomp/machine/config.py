@@ -28,7 +28,8 @@ class EpisodeConfig:
     """How long one execution of a mode may last. Paper: actions200; the published code counts 220
     calls."""
     most_steps: int = 1000
-    """Macro steps an episode may take at scale 1; after the last one it has ended."""
+    """Macro steps an episode may take on the task's own grid at scale 1, after the last of which it
+    has ended; more in proportion on a larger grid and at a larger scale."""
     last_words: bool = False
     """Turn left four times before ending, as the published code does. Paper: ends at once."""
 

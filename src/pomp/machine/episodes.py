@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.arrays import check_array, check_streams
-from pomp.core.compiling import launch, parts_for, pieces_for
+from pomp.core.compiling import Kernel, launch, parts_for, pieces_for
 from pomp.core.cuda import (
     THREADS,
     as_launchable,
@@ -32,13 +32,14 @@ from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
 from pomp.engine.starts import reset_again
 from pomp.karel.interpreter import Cap
 from pomp.karel.sensors import READING_TYPE, Sensor
-from pomp.karel.world import WorldBatch, Worlds
+from pomp.karel.world import WorldBatch, Worlds, memory_of
 from pomp.machine.config import EpisodeConfig
 from pomp.tasks.task import Setting
 
 LAST_WORDS = "DEF run m( turnLeft turnLeft turnLeft turnLeft m)"
 _LEAST_WORLDS = 64  # below which another thread does not pay
-_STATE = (np.int64, np.int32, np.uint8, np.float64, np.float64, np.uint8, np.int32)
+_CHOICE = np.dtype(np.int64)
+_STATE = (np.int64, np.int32, np.uint8, np.float64, np.float64, np.uint8, np.int32, np.int32)
 
 _WRONG = {
     "mode": "the last mode of an episode is none of its modes",
@@ -63,6 +64,7 @@ class Episodes:
         returns: `[B]` float64, what the episode has earned up to the last step.
         idle: `[B]` uint8, 1 if the mode that ran last took no action; 0 before the first.
         acted: `[B]` int32, how many actions the last step took.
+        cuts: `[B]` int32, how many programs of the episode were stopped by their cap.
     """
 
     def __init__(
@@ -104,9 +106,9 @@ class Episodes:
         self._threads = threads
         first = np.repeat(np.cumsum(counts) - counts, share).astype(np.int32)
         modes = np.repeat(counts, share).astype(np.int32)
-        self._most_choice = modes.astype(np.uint64)
+        self._most_choice, self._is_wrong = modes.astype(np.uint64), np.empty(len(worlds), np.bool_)
         last_words = len(self._code) - 1 if config.last_words else -1
-        most = config.most_steps * setting.scale
+        most = config.most_steps * setting.stretch
         cap, code = Cap.of(config.cap), self._code.instructions
         self._macro = MacroSteps(code, first, modes, last_words, cap, most, restarts, until_done)
         state: Any = self._first_state()
@@ -116,7 +118,7 @@ class Episodes:
             )
             state = map(to_device, state)
         self.mode, self.taken, self.ending, *rest = state
-        self.rewards, self.returns, self.idle, self.acted = rest
+        self.rewards, self.returns, self.idle, self.acted, self.cuts = rest
 
     def _first_state(self) -> list[NDArray[Any]]:
         """Return `state` as it is before the first step, `[B]` each."""
@@ -158,7 +160,7 @@ class Episodes:
             check_array(name, array, dtype, (len(self),))
             if name in most and not ((array >= least) & (array <= most[name])).all():
                 raise ConfigError(_WRONG[name].format(most[name]))
-        for array, one in zip(self.worlds.arrays, fresh.arrays, strict=True):
+        for array, one in zip(memory_of(self.worlds), memory_of(fresh), strict=True):
             fill(array, one)
         for name, array in state.items():
             fill(getattr(self, name), array)
@@ -170,7 +172,7 @@ class Episodes:
     def state(self) -> EpisodeState:
         """The arrays of this class, `[B]` each, as compiled code takes them."""
         ends = (self.mode, self.taken, self.ending)
-        return EpisodeState(*ends, self.rewards, self.returns, self.idle, self.acted)
+        return EpisodeState(*ends, self.rewards, self.returns, self.idle, self.acted, self.cuts)
 
     def step(self, choices: Any) -> None:
         """Take one macro step in every world.
@@ -186,18 +188,23 @@ class Episodes:
             self.stepper(choices)(0)
             return
         self._check_choices(choices)
-        take_modes = kernels_of(self.setting.task).take_modes
-        parts = parts_for(len(self), self._threads, least=_LEAST_WORLDS)
-        pieces = pieces_for(parts, len(self) * self._macro.cap.limit)
-        edges = [len(self) * piece // pieces for piece in range(pieces + 1)]
+        take_modes, parts, edges = self._launched
 
         def step_piece(piece: int) -> None:
             take_modes(
                 edges[piece], edges[piece + 1], self._macro, choices, self.setting.constants,
-                self.worlds.arrays, self.state, np.empty(max(self._code.depth, 1), np.int32),
+                memory_of(self.worlds), self.state, np.empty(max(self._code.depth, 1), np.int32),
             )  # fmt: skip
 
-        launch(parts, step_piece, pieces)
+        launch(parts, step_piece, len(edges) - 1)
+
+    @cached_property
+    def _launched(self) -> tuple[Kernel, int, list[int]]:
+        """What every step on the CPU launches: the kernel, on how many threads, and its pieces."""
+        parts = parts_for(len(self), self._threads, least=_LEAST_WORLDS)
+        pieces = pieces_for(parts, len(self) * self._macro.cap.limit)
+        edges = [len(self) * piece // pieces for piece in range(pieces + 1)]
+        return kernels_of(self.setting.task).take_modes, parts, edges
 
     def _check_choices(self, choices: Any) -> None:
         """Refuse choices that are none; what is chosen in an episode that is over does not matter.
@@ -205,10 +212,13 @@ class Episodes:
         Raises:
             ConfigError: says what they must be.
         """
-        check_array("choices", choices, np.int64, (len(self),))
+        shape = self._most_choice.shape
+        is_array = isinstance(choices, np.ndarray)  # asked first: it is far cheaper than all of it
+        if not is_array or choices.dtype != _CHOICE or choices.shape != shape:
+            check_array("choices", choices, _CHOICE, shape)
         # A number below zero is a large one without its sign: one comparison finds both.
-        is_wrong = choices.view(np.uint64) > self._most_choice
-        if not is_wrong.any():
+        is_wrong = np.greater(choices.view(np.uint64), self._most_choice, self._is_wrong)
+        if not np.count_nonzero(is_wrong):
             return
         if not self._macro.restarts:
             is_wrong &= self.ending == 0
@@ -231,7 +241,7 @@ class Episodes:
             as_launchable_group(self._macro),
             as_launchable(choices),
             constants_on_device(self.setting),
-            as_launchable_group(self.worlds.arrays),
+            as_launchable_group(memory_of(self.worlds)),
             as_launchable_group(self.state),
         )
         return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*arguments)
@@ -254,7 +264,7 @@ class Episodes:
         senses = np.empty(len(self), READING_TYPE) if out is None else out
         check_array("out", senses, READING_TYPE, (len(self),))
         kernels_of(self.setting.task, own).sense_worlds(
-            self.setting.constants, self.worlds.arrays, self.idle, compass, senses
+            self.setting.constants, memory_of(self.worlds), self.idle, compass, senses
         )
         return senses
 
@@ -275,6 +285,6 @@ class Episodes:
             cuda_kernels_of(self.setting, own=own).sense_worlds,
             constants_on_device(self.setting),
         )
-        worlds = as_launchable_group(self.worlds.arrays)
+        worlds = as_launchable_group(memory_of(self.worlds))
         given = (constants, worlds, as_launchable(self.idle), compass, as_launchable(out))
         return lambda stream: kernel[blocks_for(len(self)), THREADS, stream](*given)

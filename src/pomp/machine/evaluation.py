@@ -25,7 +25,7 @@ from pomp.machine.code_table import CodeTable
 from pomp.machine.episodes import Episodes
 from pomp.machine.moore_table import MooreTable
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.transitions import DecisionList, check_chosen
+from pomp.machine.transitions import Choose, DecisionList, check_chosen
 from pomp.tasks.task import Setting
 
 VALIDATION_EPISODES = 200
@@ -58,6 +58,7 @@ class Evaluation:
         paths: `[N, T]` int16, what was chosen, step by step; -1 behind the end. Of more episodes
             than `AT_ONCE` none are kept: `[N, 0]`.
         weights: `[N]` float64, the probabilities of the starts; None: all alike.
+        cuts: `[N]` int64, programs that were stopped by their cap; None: nothing ran under one.
     """
 
     setting: Setting
@@ -67,6 +68,7 @@ class Evaluation:
     ended: NDArray[np.bool_]
     paths: NDArray[np.int16]
     weights: NDArray[np.float64] | None = None
+    cuts: NDArray[np.int64] | None = None
 
     @property
     def mean(self) -> float:
@@ -79,6 +81,11 @@ class Evaluation:
     def is_exact(self) -> bool:
         """Whether every start was played once and nothing was drawn."""
         return self.weights is not None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the machine held: no program was cut by its cap, and every end was its choice."""
+        return self.cuts is not None and not self.cuts.any() and bool(self.ended.all())
 
     @property
     def std(self) -> float:
@@ -135,7 +142,15 @@ class Evaluation:
                 "by choice": int(self.ended.sum()),
                 "at the limit": int((~self.ended).sum()),
             },
+            **self._tell_cuts(),
         }
+
+    def _tell_cuts(self) -> dict[str, Any]:
+        """Return programs cut by their cap per episode, and whether the machine was clean."""
+        if self.cuts is None:
+            return {}
+        cuts = float(np.average(self.cuts, weights=self.weights))
+        return {"cuts": cuts, "clean": self.is_clean}
 
 
 def bootstrap(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
@@ -152,6 +167,7 @@ def evaluate(
     episodes: int | None = None,
     seed: int | None = None,
     scale: int = 1,
+    cap: str | None = None,
     greedy: bool = False,
     device: str = "cpu",
     watch: Watch | None = None,
@@ -167,6 +183,7 @@ def evaluate(
         episodes: how many are drawn; None: the task's `episodes`, as the paper's tables have.
         seed: decides which starts and choices are drawn; None: 0.
         scale: how much longer the task is than it was in training.
+        cap: how long one execution of a mode may last, as `calls217`; None: as the machine has it.
         greedy: take the likeliest choice instead of drawing one.
         device: cpu, cuda or auto.
         watch: called at every step.
@@ -182,7 +199,7 @@ def evaluate(
         raise ConfigError(
             f"a machine, or its folder, file or name as zoo:Maze, is evaluated; got {machine!r:.80}"
         )
-    setting = machine.configure(scale)
+    machine, setting = machine.under(cap), machine.configure(scale)
     if episodes is None and seed is None and (exact := begin_exactly(machine, setting, greedy)):
         worlds, weights = exact
         try:
@@ -211,9 +228,10 @@ def _play_in_parts(
         draws = open_streams(Purpose.EVALUATION, seed, 1, **which)
         tell = partial(_tell_more, watch, part.start) if watch else None
         found = play(machine, setting, worlds, None if greedy else draws, tell)
-        parts.append((found.returns, found.programs, found.actions, found.ended))
-    returns, programs, actions, ended = map(np.concatenate, zip(*parts, strict=True))
-    return Evaluation(setting, returns, programs, actions, ended, np.empty((count, 0), np.int16))
+        parts.append((found.returns, found.programs, found.actions, found.ended, found.cuts))
+    returns, programs, actions, ended, cuts = map(np.concatenate, zip(*parts, strict=True))
+    paths: NDArray[np.int16] = np.empty((count, 0), np.int16)
+    return Evaluation(setting, returns, programs, actions, ended, paths, cuts=cuts)
 
 
 def _tell_more(watch: Watch, before: int, steps: int, over: int) -> None:
@@ -277,24 +295,34 @@ def begin_drawn(
 
 
 def validate(machine: ProgramMachine) -> float:
-    """Return the mean return of episodes that belong to no evaluation.
+    """Return the mean return of episodes that belong to no evaluation."""
+    return play_validation(machine).mean
 
-    It decides between machines of one task.
-    """
+
+def play_validation(machine: ProgramMachine) -> Evaluation:
+    """Play episodes that belong to no evaluation: they decide between machines of one task."""
     setting = machine.configure()
     worlds = draw_starts(setting, VALIDATION_EPISODES, 0, Purpose.VALIDATION)
     draws = open_streams(Purpose.VALIDATION, 0, 1, worlds=VALIDATION_EPISODES)
-    return play(machine, setting, worlds, draws).mean
+    return play(machine, setting, worlds, draws)
 
 
-def evaluate_exactly(machine: ProgramMachine, *, scale: int = 1) -> Evaluation:
+def evaluate_exactly(
+    machine: ProgramMachine, *, scale: int = 1, cap: str | None = None
+) -> Evaluation:
     """Play one episode from every possible start, where nothing else is random.
 
     The mean of the result is the expected return.
 
+    Args:
+        machine: whose.
+        scale: how much longer the task is than it was in training.
+        cap: how long one execution of a mode may last; None: as the machine has it.
+
     Raises:
         ConfigError: starts cannot be listed, or the task draws at random.
     """
+    machine = machine.under(cap)
     setting = machine.configure(scale)
     worlds, starts = enumerate_starts(setting)
     weights = np.array([float(start.probability) for start in starts])
@@ -356,7 +384,10 @@ def play(
 
 
 def choose_steps(
-    machine: ProgramMachine, running: Episodes, streams: NDArray[np.uint64] | None
+    machine: ProgramMachine,
+    running: Episodes,
+    streams: NDArray[np.uint64] | None,
+    choose: Choose | None = None,
 ) -> Iterator[NDArray[np.int16]]:
     """Play episodes to their ends, and say before every step what is chosen.
 
@@ -365,6 +396,7 @@ def choose_steps(
         running: the episodes, written.
         streams: `[N]` uint64, from which choices are drawn, written; None: the likeliest choices
             are taken.
+        choose: the machine's chooser for these episodes, if it is at hand.
 
     Yields:
         `[N]` int16, the choices; -1 where the episode is over.
@@ -372,7 +404,7 @@ def choose_steps(
     Raises:
         ConfigError: the machine's transitions choose what is no mode and not the end.
     """
-    choose = machine.transition.chooser(running)
+    choose = choose or machine.transition.chooser(running)
     ahead, place = np.empty((0, len(running))), 0
     while not (is_over := to_host(running.ending) != 0).all():
         if streams is not None and place == len(ahead):
@@ -388,7 +420,9 @@ def choose_steps(
 def conclude(running: Episodes, steps: Sequence[NDArray[np.int16]]) -> Evaluation:
     """Sum up ended episodes, given the choices of their `steps`, `[N]` int16 each."""
     returns, programs, actions, ended = outcomes(running)
-    return Evaluation(running.setting, returns, programs, actions, ended, np.stack(steps, axis=1))
+    paths, cuts = np.stack(steps, axis=1), to_host(running.cuts).astype(np.int64)
+    setting = running.setting
+    return Evaluation(setting, returns, programs, actions, ended, paths, cuts=cuts)
 
 
 def outcomes(batch: Episodes) -> tuple[NDArray[Any], ...]:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +171,14 @@ class ProgramMachine:
     def configure(self, scale: int = 1) -> Setting:
         """The task's setting."""
         return self.task.configure(self.variant, self.options, self.size, scale)
+
+    def under(self, cap: str | None) -> "ProgramMachine":
+        """Return the machine with another cap of its programs; None: with its own.
+
+        Raises:
+            ConfigError: the text is no cap.
+        """
+        return self if cap is None else replace(self, episode=replace(self.episode, cap=cap))
 
     def episodes(self, setting: Setting, worlds: WorldBatch, *, restarts: bool = False) -> Episodes:
         """Worlds in which this machine's modes run."""

@@ -370,8 +370,13 @@ class NetworkTransition:
         """Whether it has a memory."""
         return self.config.memory > 0
 
-    def chooser(self, episodes: Episodes) -> Choose:
-        """Return what chooses with the network, on the worlds' device."""
+    def chooser(self, episodes: Episodes, watch: Callable[[Any], None] | None = None) -> Choose:
+        """Return what chooses with the network, on the worlds' device.
+
+        Args:
+            episodes: in whose worlds.
+            watch: called at every choice with the probabilities, `[B, K + 1]` float32.
+        """
         import torch
 
         from pomp.machine.network import Ensemble, Shape, choose
@@ -392,6 +397,8 @@ class NetworkTransition:
                 states.copy_(after)
             else:
                 logits, _ = network(*seen)
+            if watch:
+                watch(torch.softmax(logits[0], dim=-1).cpu().numpy())
             numbers = None if draws is None else torch.from_numpy(draws)[None].to(device)
             choices = choose(logits, numbers)[0]
             return choices.numpy() if device == "cpu" else choices

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pomp.core.graphs import numba_stream
 from pomp.karel.observation import observe
+from pomp.karel.world import memory_of
 from pomp.machine.config import Inputs
 from pomp.machine.episodes import Episodes
 from pomp.machine.network import CHANNELS
@@ -119,5 +120,5 @@ class Views:
 
     def changed(self) -> list[Tensor]:
         """Return what steps write to: tensors `[worlds, ...]` in the memory of the episodes."""
-        arrays = [array for one in self.batches for array in (*one.worlds.arrays, *one.state)]
+        arrays = [array for one in self.batches for array in (*memory_of(one.worlds), *one.state)]
         return [as_tensor(array) for array in arrays]

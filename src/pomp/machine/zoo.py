@@ -3,7 +3,8 @@
 For a task there is the best machine with rules, `zoo:TASK/text`, and the best one with a network,
 `zoo:TASK/network`; `zoo:TASK` is the better of the two, or without torch the one with rules. `make
 zoo RUNS=...` puts the machines of finished runs into the package, where they are better than those
-there. What is better, validation says (`pomp.machine.evaluation.validate`).
+there. What is better, validation says (`pomp.machine.evaluation.play_validation`): a clean machine
+is better than any other, and of two alike, the one that earns more.
 """
 
 import logging
@@ -16,7 +17,7 @@ from pomp.core.errors import DataFileError, UnknownNameError
 from pomp.core.extras import LEARN, is_installed
 from pomp.core.schemas import NUMBER, Record
 from pomp.core.storage import read_json
-from pomp.machine.evaluation import validate
+from pomp.machine.evaluation import play_validation
 from pomp.machine.policy import MACHINE_FILE, ProgramMachine
 from pomp.machine.text import SUFFIX, read_machine
 from pomp.machine.transitions import DecisionList
@@ -58,7 +59,7 @@ def load_machine(name: str | Path, allow: Collection[str] = ()) -> ProgramMachin
     if name.startswith(PREFIX) or (task in named and not Path(name).exists()):
         if named.get(task) not in zoo_tasks():
             raise UnknownNameError("machine of the zoo", asked, zoo_tasks())
-        found = _validations(ZOO / named[task])
+        found = _ranks(ZOO / named[task])
         if kind and kind not in found:
             raise UnknownNameError(f"kind of machine for {named[task]}", kind, list(found))
         return ProgramMachine.load(ZOO / named[task] / (kind or _choose(named[task], found)))
@@ -94,28 +95,36 @@ def add_to_zoo(run: Path, zoo: Path = ZOO) -> list[str]:
     for machine in found:
         kind = KINDS[not isinstance(machine.transition, DecisionList)]
         task = machine.task.name
-        validation = validate(machine)
-        if validation > _validations(zoo / task).get(kind, -inf):
-            machine.provenance = {**machine.provenance, "validation": validation}
+        played = play_validation(machine)
+        if (played.is_clean, played.mean) > _ranks(zoo / task).get(kind, (False, -inf)):
+            told = {"validation": played.mean, "clean": played.is_clean}
+            machine.provenance = {**machine.provenance, **told}
             machine.save(zoo / task / kind)
             taken.add(f"{task}/{kind}")
     return sorted(taken)
 
 
-def _choose(task: str, validations: dict[str, float]) -> str:
-    """Return the best kind of machine that can be played here, given what each kind earned."""
-    best = max(validations, key=lambda kind: validations[kind])
-    if best == NETWORK and TEXT in validations and not is_installed(LEARN):
+def _choose(task: str, ranks: dict[str, tuple[bool, float]]) -> str:
+    """Return the best kind of machine that can be played here, given how good each kind is."""
+    best = max(ranks, key=lambda kind: ranks[kind])
+    if best == NETWORK and TEXT in ranks and not is_installed(LEARN):
         LOGGER.info("torch is not installed: taking %s%s/text, not the network", PREFIX, task)
         return TEXT
     return best
 
 
-def _validations(folder: Path) -> dict[str, float]:
-    """What each kind of machine in a folder of the zoo earned when it was validated."""
+def _ranks(folder: Path) -> dict[str, tuple[bool, float]]:
+    """Whether each kind of machine in a folder of the zoo was clean in validation, and its return.
+
+    One that was put there before machines were asked whether they are clean counts as not clean.
+    """
     files = {kind: folder / kind / MACHINE_FILE for kind in KINDS}
-    return {
-        kind: float(read_json(file, "machine", _VALIDATED)["provenance"]["validation"])
+    told = {
+        kind: read_json(file, "machine", _VALIDATED)["provenance"]
         for kind, file in files.items()
         if file.is_file()
+    }
+    return {
+        kind: (bool(one.get("clean", False)), float(one["validation"]))
+        for kind, one in told.items()
     }

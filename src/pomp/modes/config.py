@@ -61,7 +61,8 @@ class CemConfig:
     candidates included. Paper: silent."""
     stop: Stop = "converged"
     """converged: the last `window` means scored alike. solved: the last ten means on average and
-    the last one reach `solved_score` (LEAPS). never: all iterations are done. Paper: silent."""
+    the last one reach `solved_score` (LEAPS). never: all iterations are done. Paper: until the
+    score converges, without a number, or all iterations are done."""
     window: int = 100
     """Means whose scores are compared."""
     tolerance: float = 1e-3

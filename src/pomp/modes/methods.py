@@ -12,6 +12,8 @@ from typing import Any, Literal, get_args
 from pomp.core.configs import changed, check_changes, from_json
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.core.sources import load_object, require_source
+from pomp.engine.kernels import SHARE
+from pomp.engine.rollouts import check_calls
 from pomp.karel.interpreter import Cap
 from pomp.modes.beam import BeamRun
 from pomp.modes.cem import CemRun
@@ -35,9 +37,13 @@ _OF_TASK = {"mode.modes": TASK_MODES}
 _DIVERSE = {"mode.runs": 10, "mode.diversity": "modes+runs"}
 _AS_WRITTEN = {
     **{"proposer.reduce": "mean", "score.bonus": 0.0, "mode.select": "diversified"},
-    "mode.least_list": "ten",
+    **{"mode.least_list": "ten", "proposer.stop": "never"},
 }
-"""The paper's procedure: what differs from the published code's, which are the fields' defaults."""
+"""The paper's procedure: what differs from the published code's, which are the fields' defaults.
+
+Paper: a run ends when its score converges or after 1,000 iterations. The published code calls
+scores converged that differ by 0.001; without its bonus whole scores are as small, so every run
+would end as soon as it may, after 100 iterations."""
 _ANNEAL = {"proposer.acceptance": "anneal", "proposer.mutations": "rich", "proposer.max_depth": 6}
 _PROGRAMS = {"score.starts": 32}
 _LEAPS = {
@@ -169,7 +175,16 @@ def configure(
         SearchConfig(method=source, proposer=chosen.proposer()), settings
     )
     config = changed(config, changes or {})
-    Cap.parse(config.score.cap)  # refuses what is none
+    return _check_time(config)
+
+
+def _check_time(config: SearchConfig) -> SearchConfig:
+    """Return settings of a search whose episodes end soon enough for Ctrl-C to be heard.
+
+    Raises:
+        ConfigError: the cap is none, or there are too many rounds under it.
+    """
+    check_calls(Cap.of(config.score.cap), config.score.rounds, SHARE)
     return config
 
 
@@ -185,7 +200,7 @@ def read_search_config(values: Mapping[str, Any], allow: Collection[str]) -> Sea
         ConfigError: a field is missing, unknown or has a value it cannot have.
     """
     proposer: Any = from_json(find_method(values["method"], allow).proposer, values["proposer"])
-    return from_json(SearchConfig, {**values, "proposer": proposer})
+    return _check_time(from_json(SearchConfig, {**values, "proposer": proposer}))
 
 
 def method_source(method: Method) -> str:

@@ -20,7 +20,7 @@ from pomp.dsl.vocabulary import ACTION_OF_TOKEN, Action
 from pomp.engine.lanes import BY_CHOICE
 from pomp.engine.recording import record
 from pomp.engine.rollouts import act_on
-from pomp.engine.starts import draw_starts
+from pomp.engine.starts import StartName, draw_starts
 from pomp.karel.dynamics import COUNT, value
 from pomp.karel.world import WorldBatch
 from pomp.machine.episodes import LAST_WORDS
@@ -150,17 +150,26 @@ class Story:
 
     Iterating gives the start, then a moment per action; one for a mode that does not act, and one
     for an end without last words. Each story is told once. The seed is that of the start and of the
-    choices, which are the likeliest if `greedy`, else drawn.
+    choices, which are the likeliest if `greedy`, else drawn; a `start` that is named replaces it.
     """
 
     def __init__(
-        self, machine: ProgramMachine, setting: Setting, *, seed: int = 0, greedy: bool = False
+        self,
+        machine: ProgramMachine,
+        setting: Setting,
+        *,
+        seed: int = 0,
+        greedy: bool = False,
+        start: StartName | None = None,
     ) -> None:
         self._machine, self._setting = machine, setting
-        self._scene = Scene(setting, draw_starts(setting, 1, seed))
+        start = start or StartName(0, seed)
+        self._scene = Scene(setting, start.open(setting))
         self._running = machine.episodes(setting, self._scene.worlds.copy())
         self._choose = machine.transition.chooser(self._running)
-        self._draws = None if greedy else open_streams(Purpose.EVALUATION, seed, 1, worlds=1)
+        choices = {"worlds": 1, "first": start.number}
+        draws = open_streams(Purpose.EVALUATION, start.seed or 0, 1, **choices)
+        self._draws = None if greedy else draws
         programs = (*machine.modes, LAST_WORDS)
         self._code = compile_programs(programs, source=True)
         self._lines = [numbered_lines(program)[1] for program in programs]
@@ -240,7 +249,14 @@ class Watching:
     """A machine plays; keys stop, step and hurry it."""
 
     def __init__(
-        self, machine: ProgramMachine, setting: Setting, seed: int, speed: float, *, greedy: bool
+        self,
+        machine: ProgramMachine,
+        setting: Setting,
+        seed: int,
+        speed: float,
+        *,
+        greedy: bool,
+        start: StartName | None = None,
     ) -> None:
         if not SLOWEST <= speed <= FASTEST:
             raise ConfigError(
@@ -251,11 +267,12 @@ class Watching:
         self.speed, self.greedy, self.is_paused = speed, greedy, False
         last_words = numbered_lines(LAST_WORDS)[0] if machine.episode.last_words else ()
         self._programs = [*(numbered_lines(program)[0] for program in machine.modes), last_words]
-        self._begin(seed)
+        self._begin(seed, start)
 
-    def _begin(self, seed: int) -> None:
-        self.seed, self._due = seed, math.inf
-        self._story = iter(Story(self.machine, self.setting, seed=seed, greedy=self.greedy))
+    def _begin(self, seed: int, start: StartName | None) -> None:
+        self.seed, self._start, self._due = seed, start, math.inf
+        told = Story(self.machine, self.setting, seed=seed, greedy=self.greedy, start=start)
+        self._story = iter(told)
         self.moment = next(self._story)
 
     def press(self, key: str) -> None:
@@ -270,8 +287,10 @@ class Watching:
                 self._go_on()
         elif key in _FACTORS:
             self.speed = min(max(self.speed * _FACTORS[key], SLOWEST), FASTEST)
-        elif key in ("r", "s"):
-            self._begin(self.seed + (key == "s"))
+        elif key == "r":
+            self._begin(self.seed, self._start)
+        elif key == "s":
+            self._begin(self.seed + 1, None)
 
     def _go_on(self) -> None:
         self.moment = next(self._story, self.moment)
@@ -292,8 +311,9 @@ class Watching:
         moment, mode = self.moment, self.moment.mode
         state = "ended" if moment.ending else "paused" if self.is_paused else "running"
         how = "likeliest choices" if self.greedy else "drawn choices"
+        began = f"seed {self.seed}" if self._start is None else f"start {self._start}"
         return View(
-            title=f"{_name(self.setting)}   seed {self.seed}   {self.machine.sensors or how}   "
+            title=f"{_name(self.setting)}   {began}   {self.machine.sensors or how}   "
             f"{self.speed:g} actions/s   {state}",
             world=moment.world,
             under=moment.under,

@@ -53,7 +53,7 @@ def report(
             method = _method_of(runs)
             found = {"method": method, **sum_up(learned, method)}
         left = [told for run in runs for told in _unfinished(run)]
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:
         if isinstance(error, PompError):
             raise
         names = ", ".join(f"'{folder}'" for folder in folders)

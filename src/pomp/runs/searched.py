@@ -92,7 +92,7 @@ def _evaluate(folder: Path, starts: int, allow: Collection[str]) -> dict[str, An
         Record(TASK.fields, is_open=True).check(config)
         setting = find_task(config["task"], allow).configure(config["variant"], config["options"])
         return _evaluate_job(setting, config["score"], found, records, starts)
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         if isinstance(error, PompError):
             raise
         raise DataFileError(

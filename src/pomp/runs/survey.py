@@ -76,7 +76,7 @@ def read_charts(run: KeptRun) -> list[Chart]:
     """
     try:
         charts = [chart for chart in _charts_of(run) if chart.curves]
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         if isinstance(error, PompError):
             raise
         raise DataFileError(

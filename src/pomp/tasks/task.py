@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import lcm
+from math import ceil, lcm
 from numbers import Rational
 from types import MappingProxyType
 from typing import Any
@@ -217,8 +217,9 @@ class Task:
         episodes: how many an evaluation plays if nothing else is asked for, as the paper's tables.
         event_count: how the task counts events in a setting, or None if it does not. What the best
             transitions could earn can be computed for such a task though its events draw.
-        forget: sets to zero, in `worlds.arrays`, what plays no part in what worlds can still earn,
-            so that worlds of one future look alike. Forgetting less is always right, only slower.
+        forget: sets to zero, in `pomp.karel.world.memory_of(worlds)`, what plays no part in what
+            worlds can still earn, so that worlds of one future look alike. Forgetting less is
+            always right, only slower.
         modes: how many modes a machine for it has, where the search method does not say.
     """
 
@@ -388,6 +389,15 @@ class Setting:
     def is_own_size(self) -> bool:
         """Whether the grid has the task's own size."""
         return (self.height, self.width) == self.task.size
+
+    @property
+    def stretch(self) -> int:
+        """How many times as many modes an episode may run as on the task's own grid at scale 1.
+
+        The scale, times how often the task's own grid fits into this one by its cells.
+        """
+        own = self.task.size[0] * self.task.size[1]
+        return self.scale * max(1, ceil(self.height * self.width / own))
 
     @cached_property
     def ceiling(self) -> float | None:

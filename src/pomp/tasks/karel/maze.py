@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.compiling import scalar
+from pomp.core.errors import ConfigError
 from pomp.core.streams import below
 from pomp.karel.dynamics import (
     DONE,
@@ -33,6 +34,8 @@ from pomp.tasks.task import Constants, Option, Setting, Start, Task
 GOAL = FIRST_SLOT
 RANDOM_START, MARKER_ANYWHERE = FIRST_CONSTANT, FIRST_CONSTANT + 1
 _NEIGHBOURS = 4
+_MOST_GROWING = 1 << 24
+"""Cells of mazes that are listed at once; if there are more, there are too many mazes."""
 
 
 @scalar
@@ -130,7 +133,11 @@ def _constants(setting: Setting) -> Constants:
 
 
 def _mazes(height: int, width: int) -> dict[bytes, Fraction]:
-    """Every maze with its probability: all orders of the shuffles, merged where they agree."""
+    """Every maze with its probability: all orders of the shuffles, merged where they agree.
+
+    Raises:
+        ConfigError: there are too many.
+    """
     solid = np.full((height, width), WALL, np.uint8)
     solid[height - 2, 1] = 0
     finished: dict[bytes, Fraction] = {}
@@ -155,6 +162,8 @@ def _mazes(height: int, width: int) -> dict[bytes, Fraction]:
                 key = (grid.tobytes(), (*stack[:-1], *order))
                 grown[key] = grown.get(key, Fraction(0)) + probability / len(orders)
         growing = grown
+        if len(growing) * height * width > _MOST_GROWING:
+            raise ConfigError(f"Maze at {height}x{width} has too many starts to list")
     return finished
 
 
@@ -174,9 +183,9 @@ def _starts(setting: Setting) -> Iterator[Start]:
 
 
 def _wrong_size(height: int, width: int) -> str:
+    """What is wrong with a size ("": nothing): a maze of one node has no cell for the marker."""
     expected = layouts.any_size(height, width, (4, 4))
-    too_many = height * width > 400
-    return expected or ("at most 400 cells" if too_many else "")
+    return expected or ("at least 4x5 or 5x4" if (height, width) == (4, 4) else "")
 
 
 MAZE = Task(

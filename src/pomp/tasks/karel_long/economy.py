@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.karel.dynamics import NO_ZERO
-from pomp.karel.world import WorldBatch
+from pomp.karel.world import WorldBatch, memory_of
 from pomp.tasks.task import Constants, Setting
 
 ACTION_COST = Fraction(1, 10_000)
@@ -40,4 +40,4 @@ def forget_zero_flags(worlds: WorldBatch, *kept: NDArray[np.integer] | int) -> N
     cells, lanes = worlds.cells & NO_ZERO, np.arange(len(worlds))
     for cell in kept:
         cells[lanes, cell] = worlds.cells[lanes, cell]
-    worlds.arrays.cells[:] = cells
+    memory_of(worlds).cells[:] = cells

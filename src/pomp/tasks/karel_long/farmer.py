@@ -26,7 +26,7 @@ from pomp.karel.dynamics import (
     usable,
     write_count,
 )
-from pomp.karel.world import Map, WorldBatch
+from pomp.karel.world import Map, WorldBatch, memory_of
 from pomp.tasks import layouts
 from pomp.tasks.karel_long.economy import MAX_STEPS, forget_zero_flags, long_rules
 from pomp.tasks.task import LONG, SWITCH, Constants, Option, Setting, Start, Task
@@ -128,7 +128,7 @@ def _starts(setting: Setting) -> Iterator[Start]:
 def _forget(worlds: WorldBatch) -> None:
     """What was picked and placed matters through the quota alone; the signal may cover a flag."""
     forget_zero_flags(worlds, 2 * worlds.width - 2)
-    worlds.arrays.memory[:, [SCORE, PICKED, PLACED]] = 0
+    memory_of(worlds).memory[:, [SCORE, PICKED, PLACED]] = 0
 
 
 _CLEAN_SIGNAL = Option("re-mark cells cleanly, without the reference's leftover flag", SWITCH)

@@ -22,7 +22,7 @@ from pomp.karel.dynamics import (
     pose_at,
     write_count,
 )
-from pomp.karel.world import Map, WorldBatch
+from pomp.karel.world import Map, WorldBatch, memory_of
 from pomp.tasks import layouts
 from pomp.tasks.karel.stair_climber import square_size
 from pomp.tasks.karel_long.economy import MAX_STEPS, forget_zero_flags, long_rules
@@ -114,8 +114,8 @@ def _forget(worlds: WorldBatch) -> None:
     """The goal that is not the current one will be drawn anew."""
     forget_zero_flags(worlds)
     is_up = worlds.memory[:, SCORE] % 2 == 0
-    worlds.arrays.memory[is_up, DOWN] = 0
-    worlds.arrays.memory[~is_up, UP] = 0
+    memory_of(worlds).memory[is_up, DOWN] = 0
+    memory_of(worlds).memory[~is_up, UP] = 0
 
 
 UP_N_DOWN = Task(
