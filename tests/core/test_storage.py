@@ -7,7 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from pomp.core.errors import DataFileError, PompError
+from pomp.core.errors import DataFileError, PompError, TooLargeError
+from pomp.core.resources import check_memory
 from pomp.core.schemas import (
     FREE,
     Array,
@@ -213,3 +214,19 @@ def test_random_bytes_are_no_file_of_arrays():
     for length in (0, 1, 7, 8, 9, 100, 1000):
         with pytest.raises(DataFileError):
             unpack_arrays(draw.randbytes(length))
+
+
+@pytest.mark.parametrize("name", ["checksue0m", "chcksum", "\x00hecksum", "checksum ", "chec"])
+def test_a_checksum_whose_name_is_damaged_is_noticed(name):
+    sealed = with_checksum({"mean": 0.5, "of": [1, 2]})
+    damaged = {key if key != "checksum" else name: value for key, value in sealed.items()}
+    with pytest.raises(DataFileError, match="its checksum is that of something else"):
+        parse_json(json.dumps(damaged))
+    assert parse_json('{"mean": 0.5, "digest": "0123456789abcdef"}')["mean"] == 0.5
+
+
+def test_a_limit_of_the_process_counts_as_memory(monkeypatch):
+    limits = pytest.importorskip("resource")
+    monkeypatch.setattr(limits, "getrlimit", lambda _: (1 << 33, limits.RLIM_INFINITY))
+    with pytest.raises(TooLargeError, match="ask for at most"):
+        check_memory("9 things", 9, 1 << 30)

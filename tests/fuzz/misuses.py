@@ -13,7 +13,14 @@ import numpy as np
 import pomp
 from pomp.dsl import SamplerConfig
 from pomp.dsl.vocabulary import LEAPS
-from pomp.embedding import demonstrate, random_worlds
+from pomp.embedding import (
+    DatasetConfig,
+    demonstrate,
+    load_dataset,
+    make_dataset,
+    random_worlds,
+    save_dataset,
+)
 from pomp.engine import reset
 from pomp.envs import KarelEnv, KarelVectorEnv, ProgramOptionEnv
 from pomp.evolution import EvolveConfig
@@ -297,11 +304,19 @@ def calls_with_junk():
         "evolve.rounds": lambda x: pomp.evolve("Snake", rounds=x, on_event=_stop),
         "evolve.minutes": lambda x: pomp.evolve("Snake", minutes=x, on_event=_stop),
         "train.modes": lambda x: pomp.train("Snake", modes=x, on_event=_stop),
+        "save_dataset.path": lambda x: save_dataset(_data(), x),
+        "load_dataset": load_dataset,
+        "machine.save": lambda x: pomp.load_machine("zoo:Snake").save(x),
         "open_streams.worlds": lambda x: open_streams(Purpose.SEARCH, 0, worlds=x),
     }  # fmt: skip
     for name, call in calls.items():
         for place, junk in enumerate(_JUNK):
             yield f"{name} {place}: {_named(junk)}", partial(call, junk)
+
+
+@cache
+def _data():
+    return make_dataset(DatasetConfig(train=4, validation=1, test=1, seed=5))
 
 
 def _stop(event):

@@ -317,3 +317,15 @@ def test_the_search_of_a_training_is_in_use_with_it(tmp_path):
     assert not seen
     with locked(out / "search"):
         seen.append("free again")
+
+
+def test_a_run_killed_before_its_config_leaves_a_folder_to_begin_in(tmp_path):
+    for name in (".lock", ".config.json.12.34"):
+        (tmp_path / name).touch()
+    folder = RunFolder(tmp_path)
+    folder.open("search", dict, resume=False)
+    folder.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "config.json"]
+    (tmp_path / "config.json").rename(tmp_path / "notes.txt")
+    with pytest.raises(OutputError, match="exists; name a new folder"):
+        RunFolder(tmp_path).open("search", dict, resume=False)

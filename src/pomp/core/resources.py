@@ -10,6 +10,7 @@ _SHARE = 0.8  # of the memory that is free, which one request may take
 _CERTAIN = 64 << 20
 """Bytes that are not asked about: below them, asking would take longer than it helps."""
 _MEMORY = Path("/proc/meminfo")
+_OWN_PAGES = Path("/proc/self/statm")
 _GROUPS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/memory"))
 _LIMITS = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 
@@ -23,12 +24,25 @@ def free_memory() -> int:
     except (OSError, KeyError, ValueError):
         if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
             found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    found += _address_space()
     for group, (limit, usage) in zip(_GROUPS, _LIMITS, strict=True):
         try:
             found.append(int((group / limit).read_text()) - int((group / usage).read_text()))
         except (OSError, ValueError):  # there is no such group, or it has no limit
             continue
     return max(0, min(found))
+
+
+def _address_space() -> list[int]:
+    """Return how many bytes a limit of this process (`ulimit -v`) leaves it, if there is one."""
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        taken = int(_OWN_PAGES.read_text().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError, IndexError):
+        return []
+    return [] if limit == resource.RLIM_INFINITY else [limit - taken]
 
 
 def check_memory(what: str, count: int, bytes_each: int) -> None:

@@ -15,6 +15,7 @@ import os
 import re
 import stat
 import threading
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,35 @@ _BLANK = b"0" * _DIGITS  # stands for the checksum while it is computed
 Arrays = dict[str, NDArray[Any]]
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def as_path(path: object) -> Path:
+    """Return a path that a caller has given.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not isinstance(path, str | Path) or "\0" in str(path):
+        raise ConfigError(f"a path is a text or a Path, got {path!r:.80}")
+    return Path(path)
+
+
+def make_folder(path: object) -> Path:
+    """Return a folder that a caller has given, made if need be.
+
+    Raises:
+        ConfigError: it is no path.
+        OutputError: it cannot be made.
+    """
+    folder = as_path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write '{folder}': {error.strerror or error}") from error
+    return folder
+
+
+def write_atomically(path: str | Path, content: bytes) -> None:
     """Write a file so that readers see all of it or none."""
+    path = as_path(path)
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         draft.write_bytes(content)
@@ -84,9 +112,9 @@ def read_bytes(path: str | Path, kind: str, most: int = MOST_JSON_BYTES) -> byte
     Raises:
         DataFileError: it is missing, too long, not readable, or a folder, a pipe or a device.
     """
-    expected = f"expected a file with a pomp {kind}"
+    path, expected = as_path(path), f"expected a file with a pomp {kind}"
     try:
-        mode = os.stat(path).st_mode
+        mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
             what = "is a folder" if stat.S_ISDIR(mode) else "is no regular file"
             raise DataFileError(f"'{path}' {what}; {expected}")
@@ -155,7 +183,7 @@ def parse_json(text: str, schema: Schema = FREE, *, is_sealed: bool = False) -> 
         ValueError: it is no JSON, damaged, or something else than the schema says.
     """
     value = _load(text)
-    if isinstance(value, dict) and (is_sealed or CHECKSUM in value):
+    if isinstance(value, dict) and (is_sealed or CHECKSUM in value or _was_sealed(value)):
         _check_seal(value, text)
     schema.check(value)
     return value
@@ -202,6 +230,14 @@ def _checksum_of(values: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def _was_sealed(values: dict[str, Any]) -> bool:
+    """Whether the last thing in an object looks like a checksum whose name is damaged."""
+    name, value = next(reversed(values.items()), ("", None))
+    if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{16}", value):
+        return False
+    return SequenceMatcher(None, name, CHECKSUM).ratio() > 0.5
+
+
 def _check_seal(values: dict[str, Any], text: str) -> None:
     """Take the checksum off an object that was read from a text.
 
@@ -217,7 +253,7 @@ def _check_seal(values: dict[str, Any], text: str) -> None:
         )
 
 
-def write_arrays(path: Path, arrays: Arrays, header: dict[str, Any]) -> None:
+def write_arrays(path: str | Path, arrays: Arrays, header: dict[str, Any]) -> None:
     """Write arrays and a header; a file that was there survives if this fails.
 
     Args:
@@ -246,7 +282,9 @@ def pack_arrays(arrays: Arrays, header: dict[str, Any]) -> bytes:
     return bytes(content)
 
 
-def read_arrays(path: Path, kind: str, header: Schema = FREE) -> tuple[Arrays, dict[str, Any]]:
+def read_arrays(
+    path: str | Path, kind: str, header: Schema = FREE
+) -> tuple[Arrays, dict[str, Any]]:
     """Read what `write_arrays` wrote: arrays by name, of any shape `[...]`, and the header.
 
     Args:

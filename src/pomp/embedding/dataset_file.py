@@ -26,7 +26,7 @@ _START_BYTES = 11  # of a packed start state
 _VERSIONED = Record({"format": FREE}, is_open=True)
 
 
-def save_dataset(dataset: Dataset, path: Path) -> None:
+def save_dataset(dataset: Dataset, path: str | Path) -> None:
     """Write the file, all of it or nothing.
 
     Raises:
@@ -46,7 +46,7 @@ def save_dataset(dataset: Dataset, path: Path) -> None:
     write_arrays(path, arrays, header)
 
 
-def load_dataset(path: Path) -> Dataset:
+def load_dataset(path: str | Path) -> Dataset:
     """Read a file that `save_dataset` wrote.
 
     Raises:

@@ -19,7 +19,7 @@ from pomp.core.errors import (
     UnloadableError,
     UntrustedModuleError,
 )
-from pomp.core.storage import read_arrays, write_arrays, write_text
+from pomp.core.storage import make_folder, read_arrays, write_arrays, write_text
 from pomp.embedding.space import Embedding
 from pomp.hprl.config import MetaConfig
 from pomp.hprl.episodes import LatentViews, ProgramEpisodes, load_space
@@ -85,8 +85,7 @@ class MetaPolicy:
         Raises:
             OutputError: it cannot be written.
         """
-        path, setting = Path(folder), self.setting
-        path.mkdir(parents=True, exist_ok=True)
+        path, setting = make_folder(folder), self.setting
         write_arrays(path / POLICY_WEIGHTS_FILE, self.arrays, {"kind": KIND})
         told = {
             "format": FORMAT,

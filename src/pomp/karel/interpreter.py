@@ -100,7 +100,7 @@ def _parse_cap(text: str) -> Cap:
     match = re.fullmatch(r"(calls|actions)([0-9]{1,7})", text)
     if not match or not 1 <= int(match[2]) <= MOST_STEPS:
         expected = f"callsN (calls220, calls500) or actionsN with N from 1 to {MOST_STEPS}"
-        raise ConfigError(f"unknown cap '{text}': expected {expected}")
+        raise ConfigError(f"unknown cap {text!r:.80}: expected {expected}")
     return Cap(by_calls=match[1] == "calls", limit=int(match[2]))
 
 

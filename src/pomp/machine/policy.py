@@ -21,6 +21,7 @@ from pomp.core.errors import (
 )
 from pomp.core.sources import load_object, require_source
 from pomp.core.storage import (
+    make_folder,
     read_arrays,
     read_json,
     through_file,
@@ -238,8 +239,7 @@ class ProgramMachine:
             ConfigError: its transitions are of a class that cannot be read back.
         """
         check_transition(self.transition)
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
+        path = make_folder(folder)
         if arrays := self.transition.to_arrays():
             write_arrays(path / WEIGHTS_FILE, arrays, {"kind": self.transition.kind})
         kind = _name_kind(self.transition)

@@ -10,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from pomp.core.errors import ConfigError
-from pomp.core.storage import read_text, write_text
+from pomp.core.storage import as_path, read_text, write_text
 from pomp.dsl.parser import parse
 from pomp.dsl.printer import lines_of
 from pomp.machine.config import EpisodeConfig
@@ -68,7 +68,7 @@ def write_machine(machine: ProgramMachine, path: str | Path) -> None:
         ConfigError: it has no rules.
         OutputError: it cannot be written there.
     """
-    write_text(Path(path), print_machine(machine))
+    write_text(as_path(path), print_machine(machine))
 
 
 def unreachable_modes(machine: ProgramMachine) -> list[int]:

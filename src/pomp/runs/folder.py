@@ -248,11 +248,13 @@ def name_of(setting: Setting, seed: int) -> tuple[str, str]:
 def _check_new(folder: Path) -> None:
     """Make sure that a new run would overwrite nothing.
 
+    A run that was killed before it wrote its config leaves a folder in which nothing is.
+
     Raises:
-        OutputError: the folder exists.
+        OutputError: the folder exists, and holds something.
     """
     try:
-        is_there = folder.exists()
+        is_there = folder.exists() and not _is_blank(folder)
     except OSError as error:
         raise OutputError(f"cannot write '{folder}': {error.strerror}") from error
     if is_there:
