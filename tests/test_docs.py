@@ -108,3 +108,13 @@ def test_the_table_of_distilled_machines_is_that_of_the_file():
     rows = list(distilled_rows())
     assert len(rows) == 15
     assert "\n".join(rows) in text
+
+
+def test_the_tables_of_machines_that_hold_are_those_of_the_file(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    from measure_holding import FILE, TABLES
+
+    text, told = (ROOT / "docs" / "RESULTS.md").read_text(), json.loads(FILE.read_text())
+    assert len(told["own"]) == 15
+    for rows in TABLES:
+        assert "\n".join(rows(told)) in text

@@ -48,6 +48,13 @@ def test_a_machine_of_the_zoo_is_clean(task):
     assert all(one.is_clean and one.mean == found[0].mean for one in found)
 
 
+@pytest.mark.parametrize("task", ["DoorKey", "InfDoorKey", "OneStroke"])
+def test_a_machine_of_the_zoo_is_proved_to_hold_from_all_starts(task):
+    found = verify(f"zoo:{task}", exact=True)
+    assert found.holds
+    assert len(found.found.returns) == {"DoorKey": 3888, "InfDoorKey": 5184, "OneStroke": 36}[task]
+
+
 def test_a_machine_of_each_kind_can_be_named():
     text, network = (load_machine(f"zoo:Snake/{kind}") for kind in ("text", "network"))
     assert isinstance(text.transition, DecisionList)
