@@ -17,6 +17,15 @@ def test_a_map_is_read_and_written_as_the_same_text():
     assert Map.from_text(ROOM).to_text() == ROOM
 
 
+def test_a_map_is_what_cells_and_a_pose_look_like():
+    world = Map.from_text(ROOM)
+    pose = 4 * (world.row * world.grid.shape[1] + world.col) + world.facing
+    flagged = world.grid.reshape(-1) | 64  # a bit of the task's own
+    assert Map.from_cells(world.grid.shape, flagged, pose).to_text() == ROOM
+    with pytest.raises(WorldError, match="as many cells as rows times columns, got 3x3 and 2"):
+        Map.from_cells((3, 3), [0, 0], 0)
+
+
 def test_the_letters_of_the_compass_are_agents_too():
     assert Map.from_text("###\n#W#\n###").to_text() == "###\n#<#\n###"
 

@@ -1,6 +1,7 @@
 """What the studio shows is what `pomp eval` plays, to the last digit."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -73,6 +74,16 @@ def test_every_moment_is_that_of_the_story(task):
         assert shown.to_text().splitlines() == list(story[frame].world)
         if story[frame].line is not None:
             assert lines[mode[frame - 1]][token[frame - 1]] == story[frame].line
+
+
+@pytest.mark.parametrize(
+    ("variant", "options"), [("hprl", {}), ("leaps", {}), ("leaps", {"dense": "on"})]
+)
+def test_returns_are_exact_however_they_are_computed(variant, options):
+    acting = replace(load_machine("zoo:StairClimber/text"), variant=variant, options=options)
+    story = Story(acting, acting.configure(), seed=1)
+    told = record_episode(acting, seed=1).moments.worth
+    assert told.tolist() == [moment.worth for moment in story][1:]
 
 
 def test_keyframes_are_the_frames_they_stand_for():

@@ -173,8 +173,9 @@ def _worths(
         return np.rint((worth + np.cumsum(rewards)) * whole) / whole
     if constants[VALUE] == LAST:
         return np.where(counted >= 2, rewards, 0.0)
-    earned = worth * int(worlds.actions[0]) + np.cumsum(rewards)
-    return earned / np.maximum(counted, 1)
+    unit = float(worlds.memory[0, UNIT])  # the mean score: whole numbers of units
+    scores = np.rint((worth * float(worlds.actions[0]) + np.cumsum(rewards)) * unit)
+    return scores / (unit * np.maximum(counted, 1))
 
 
 def _amounts(

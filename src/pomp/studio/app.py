@@ -13,7 +13,8 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
-from pomp.core.errors import DataFileError, PompError, UnknownNameError
+from pomp.core.errors import DataFileError, PompError, UnknownNameError, abridge
+from pomp.core.texts import visible
 from pomp.studio import answers, asking
 from pomp.studio.desk import AbandonedError, BusyError, Desk
 from pomp.studio.exports import MEDIA
@@ -216,8 +217,9 @@ def _refuse_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:])
-    told = f"{where}: {first['msg']}" if where else str(first["msg"])
-    return Response(answers.to_bytes({"error": told, "place": None}), 422, media_type=_JSON)
+    told = f"{abridge(where)}: {first['msg']}" if where else str(first["msg"])
+    line = " ".join(visible(told).split())
+    return Response(answers.to_bytes({"error": line, "place": None}), 422, media_type=_JSON)
 
 
 def _refuse_http(request: Request, error: Exception) -> Response:
