@@ -10,8 +10,8 @@ from pomp.core.streams import Purpose
 from pomp.evolution import anneal
 from pomp.evolution.anneal import Annealing
 from pomp.evolution.genome import Machines
+from pomp.evolution.ground import Ground, some_starts
 from pomp.evolution.play import Scores
-from pomp.evolution.rounds import some_starts
 from pomp.tasks.catalog import find_task
 
 STEPS_TO_VERIFICATION = 32
@@ -22,7 +22,7 @@ def scores_of(values: np.ndarray) -> Scores:
     """What machines would have found that earn these values in every world; -inf: given up."""
     earned = np.repeat(np.where(np.isfinite(values), values, 0.0)[:, None], WORLDS, axis=1)
     played = np.where(np.isfinite(values), WORLDS, 1).astype(np.int32)
-    return Scores(earned, played, np.zeros((len(values), 3), np.int64))
+    return Scores(earned, played, np.zeros((len(values), 4), np.int64))
 
 
 class Stage:
@@ -54,13 +54,13 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Begin:
 
     def begin(chains: int, value: float = 0.5, **changes: object) -> tuple[Annealing, Stage]:
         setting, config = find_task("UpNDown").configure(), config_of(chains=chains, **changes)
-        worlds = some_starts(setting, WORLDS, 0, Purpose.SEARCH)
+        ground = Ground.of([(setting, some_starts(setting, WORLDS, 0, Purpose.SEARCH))])
         machines = random_machines(min(chains, 64), 2, seed=1, config=config)
         machines = machines.repeat(-(-chains // len(machines))).take(slice(chains))
         stage = Stage(np.full(chains, value))
         monkeypatch.setattr(anneal, "play_machines", stage.play)
         run = Annealing(
-            setting, worlds, machines, np.uint64(7), config,
+            setting, ground, machines, np.uint64(7), config,
             temperature_factor=0.5, length_factor=1.0,
         )  # fmt: skip
         return run, stage

@@ -117,7 +117,7 @@ def run_machines(part, parts, machines, terms, expected, constants, worlds, earn
         machines: the `RuleMachines`.
         terms: the `FitnessTerms`.
         expected: the `Expectations`.
-        constants: `[N]` int64, read.
+        constants: `[B, N]` int64, those of each world, read.
         worlds: the `Worlds`, read.
         earnings: the `Earnings`, written.
         scratch: the `Lane` that the programs run in.

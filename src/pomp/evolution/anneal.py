@@ -23,8 +23,8 @@ from pomp.evolution.genome import (
     reflect,
     sensors_of,
 )
+from pomp.evolution.ground import Ground
 from pomp.evolution.play import Parents, Scores, play_machines
-from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
 
 _PROGRAM_MUTATIONS, _BOTH = 65, 10  # of 100 mutations: of a program, and of these also of a rule
@@ -39,7 +39,7 @@ class Annealing:
 
     Args:
         setting: the task.
-        worlds: B worlds on which every machine is played.
+        ground: B worlds on which every machine is played.
         machines: C machines, one for each chain to begin with; written.
         stream: the random stream of the round.
         config: of the search.
@@ -62,11 +62,11 @@ class Annealing:
     """
 
     def __init__(
-        self, setting: Setting, worlds: WorldBatch, machines: Machines, stream: np.uint64,
+        self, setting: Setting, ground: Ground, machines: Machines, stream: np.uint64,
         config: EvolveConfig, *, temperature_factor: float, length_factor: float,
         action_factor: float = 1.0, is_mirrored: bool = False, threads: int | None = None,
     ) -> None:  # fmt: skip
-        self.setting, self.worlds, self.machines, self.config = setting, worlds, machines, config
+        self.setting, self.ground, self.machines, self.config = setting, ground, machines, config
         self.is_mirrored, self.threads = is_mirrored, threads
         self._known, self._askable = sensors_of(config), askable(config)
         self._initial_temperature = config.initial_temperature * temperature_factor
@@ -78,7 +78,7 @@ class Annealing:
         self._program_streams = branch(branch(root, _PROGRAMS), chains)
         self._rule_streams = branch(branch(root, _RULES), chains)
         self._choice_streams = branch(branch(root, _CHOICES), chains)
-        found = play_machines(setting, machines, worlds, config, threads=threads)
+        found = play_machines(setting, machines, ground, config, threads=threads)
         self.earned, self.scores = found.earned, found.scores
         self._verified = machines.copy(), self.earned.copy(), self.scores.copy()
         self.evaluated, self.programs, self.actions = len(machines), 0, 0
@@ -117,7 +117,7 @@ class Annealing:
         thresholds = self.scores + self.temperature * np.log(uniform)
         parents = self._parents(thresholds)
         threads = self.threads if self._last_actions >= _WORTH_THREADS else 1
-        found = play_machines(self.setting, new, self.worlds, self.config, parents, threads=threads)
+        found = play_machines(self.setting, new, self.ground, self.config, parents, threads=threads)
         scores = found.scores
         is_accepted = scores >= thresholds
         self.machines.put(is_accepted, new.take(is_accepted))
@@ -139,12 +139,12 @@ class Annealing:
         Args:
             thresholds: `[C]` float64, the least scores that will be accepted.
         """
-        worlds, chains = len(self.worlds), np.arange(len(self.machines))[:, None]
+        worlds, chains = len(self.ground), np.arange(len(self.machines))[:, None]
         trust = max(1, min(worlds // 4, _TRUST))
         places = (np.arange(worlds) + self.iteration * trust) % worlds
         ranks = np.broadcast_to(places, self.earned.shape).copy()
         ranks[chains, np.argsort(self.earned, axis=1, kind="stable")[:, : trust // 2]] = -1
-        missing = np.maximum(self.setting.goal - self.earned, 0.0)
+        missing = np.maximum(self.ground.goals - self.earned, 0.0)
         expected = self.earned + self.config.optimism * missing
         orders = np.argsort(ranks, axis=1, kind="stable")
         return Parents(thresholds, self.earned, expected, orders, trust)
@@ -156,7 +156,7 @@ class Annealing:
         trust: it returns to the machine that was verified last.
         """
         found = play_machines(
-            self.setting, self.machines, self.worlds, self.config, threads=self.threads
+            self.setting, self.machines, self.ground, self.config, threads=self.threads
         )
         scores = found.scores
         self._remember(self.machines, scores)

@@ -12,9 +12,8 @@ from pomp.core.schemas import SCORE, Array, Flag, Listed, Number, Record, Row, S
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution.config import EvolveConfig
-from pomp.evolution.genome import RULES, Machines, sensors_of
+from pomp.evolution.genome import RULES, Machines, most_modes, sensors_of
 
-_MOST_MODES = 4  # with which fresh machines begin, however few they may have later
 _TOTAL = Whole(0, 1 << 62)
 _FACTOR = Number(1e-3, 100.0)
 
@@ -74,7 +73,7 @@ def machines_of(
 def _schemas_of(machines: Machines, config: EvolveConfig, count: int) -> dict[str, Array]:
     """Return what the arrays of machines must be; they say themselves how many modes there are."""
     modes = machines.defaults.shape[1] if machines.defaults.ndim == 2 else 0
-    Whole(1, max(config.modes, _MOST_MODES)).check(modes, "the number of modes")
+    Whole(1, most_modes(config)).check(modes, "the number of modes")
     literals = 2 * len(sensors_of(config).rows)
     return {
         "programs": Array("uint8", (count, modes, config.tokens), 0, len(LEAPS.tokens)),

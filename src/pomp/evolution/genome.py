@@ -27,6 +27,7 @@ from pomp.karel.sensor_set import SHIPPED, SensorSet, find_sensors
 from pomp.karel.sensors import COMPASS, IDLENESS, OWN, PERCEPTIONS, SENSORS
 
 RULES = 4  # of a mode at most, besides its default: R
+_FRESH_MODES = 4  # with which fresh machines begin at most, however few they may have later
 
 # Mutations of rules; the first six are of a mode's list.
 _ADD, _REMOVE, _LITERAL, _NARROW, _SWAP, _TARGET, _DEFAULT, _START, _MUTATIONS = range(9)
@@ -236,6 +237,11 @@ def walkers(config: EvolveConfig) -> Machines:
     stop, start = np.full((1, 3), 3, np.int8), np.zeros(1, np.int8)
     one = Machines(programs[None], literals[None], targets[None], stop, start)
     return one.repeat(config.chains)
+
+
+def most_modes(config: EvolveConfig) -> int:
+    """Return how many modes a machine may have: as many as fresh ones, which may be more."""
+    return max(config.modes, _FRESH_MODES)
 
 
 def limits_of(config: EvolveConfig) -> Limits:

@@ -10,11 +10,13 @@ from pomp.core.compiling import launch, parts_for
 from pomp.core.cuda import THREADS, as_launchable, as_launchable_group, blocks_for, to_device
 from pomp.dsl.bytecode import Code, compile_ids
 from pomp.engine.lanes import Lane
-from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
+from pomp.engine.loading import cuda_kernels_of, kernels_of
 from pomp.engine.rule_machine import (
     ACTED,
     PROGRAMS,
     STUCKS,
+    TALLIES,
+    UNCLEAN,
     Earnings,
     Expectations,
     FitnessTerms,
@@ -22,12 +24,10 @@ from pomp.engine.rule_machine import (
 )
 from pomp.evolution.config import BUDGETS, INTERRUPTED, EvolveConfig
 from pomp.evolution.genome import Machines, sensors_of
+from pomp.evolution.ground import Ground
 from pomp.karel.sensors import Sensor
 from pomp.karel.world import WorldBatch
-from pomp.machine.config import EpisodeConfig
 from pomp.tasks.task import Setting
-
-MOST_STEPS = EpisodeConfig().most_steps
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Scores:
     Attributes:
         earned: `[C, B]` float64, in each world that was played.
         played: `[C]` int32, how many worlds these are; less than B if a machine was given up.
-        tallies: `[C, 3]` int64, episodes that were stuck, programs run and actions taken.
+        tallies: `[C, TALLIES]` int64, what these took and how they ended, added up.
     """
 
     earned: NDArray[np.float64]
@@ -86,6 +86,11 @@ class Scores:
         return self.tallies[:, STUCKS]
 
     @property
+    def unclean(self) -> NDArray[np.int64]:
+        """In how many worlds a program was cut or a machine did not end by its rule, `[C]`."""
+        return self.tallies[:, UNCLEAN]
+
+    @property
     def programs(self) -> NDArray[np.int64]:
         """How many programs each machine ran, `[C]` int64."""
         return self.tallies[:, PROGRAMS]
@@ -99,7 +104,7 @@ class Scores:
 def play_machines(
     setting: Setting,
     machines: Machines,
-    worlds: WorldBatch,
+    worlds: WorldBatch | Ground,
     config: EvolveConfig,
     parents: Parents | None = None,
     *,
@@ -111,7 +116,8 @@ def play_machines(
 
     An episode counts with the least of what it earns under several `budgets` of calls, minus the
     difference to the most, so that nothing that depends on one of them pays, and minus a share of
-    what is lost if programs are interrupted much earlier.
+    what is lost if programs are interrupted much earlier. Where machines must be clean, in worlds
+    of the task's own size and horizon, an episode ends when the least budget cuts a program short.
 
     Args:
         setting: the task.
@@ -124,38 +130,39 @@ def play_machines(
         to_the_end: let a stuck machine go on, as it will when it is used.
         threads: at most so many; None: one per core.
     """
+    ground = worlds if isinstance(worlds, Ground) else Ground.of([(setting, worlds)])
     own = sensors_of(config).own
     code = compile_ids(machines.programs.reshape(-1, machines.programs.shape[2]))
     limits = np.array([INTERRUPTED, *sorted(budgets)], np.int64)
     patience = np.full(len(limits), 0 if to_the_end else config.patience, np.int64)
     patience[0] = config.patience
     counts = config.fragility, config.penalty, config.lateness
-    terms = FitnessTerms(MOST_STEPS * setting.scale, patience, limits, *counts)
-    if worlds.device == "cuda":
-        return _play_on_gpu(setting, own, code, machines, worlds, terms)
-    known = parents or Parents.unknown(len(machines), len(worlds))
-    needs = known.thresholds * len(worlds)
+    is_strict = ground.is_own & config.clean
+    terms = FitnessTerms(ground.most, is_strict, patience, limits, *counts)
+    if ground.is_on_device:
+        return _play_on_gpu(own, code, machines, ground, terms)
+    known = parents or Parents.unknown(len(machines), len(ground))
+    needs = known.thresholds * len(ground)
     expected = Expectations(needs, known.earned, known.optimistic, known.orders, known.trust)
-    return _play_on_cpu(setting, own, code, machines, worlds, terms, expected, threads)
+    return _play_on_cpu(own, code, machines, ground, terms, expected, threads)
 
 
 def _play_on_cpu(
-    setting: Setting, own: tuple[Sensor, ...], code: Code, machines: Machines, worlds: WorldBatch,
+    own: tuple[Sensor, ...], code: Code, machines: Machines, ground: Ground,
     terms: FitnessTerms, expected: Expectations, threads: int | None,
 ) -> Scores:  # fmt: skip
     """Play on the CPU, machines spread over threads."""
-    count = len(machines)
-    earned, tallies = np.zeros((count, len(worlds))), np.zeros((count, 3), np.int64)
+    count, worlds = len(machines), ground.worlds
+    earned, tallies = np.zeros((count, len(ground))), np.zeros((count, TALLIES), np.int64)
     earnings = Earnings(earned, np.zeros(count, np.int32), tallies)
     played = RuleMachines(code.instructions, *machines.arrays[1:])
-    run_machines = kernels_of(setting.task, own).run_machines
+    run_machines = kernels_of(ground.largest.task, own).run_machines
     parts = parts_for(count, threads, least=8)
 
     def run_part(part: int) -> None:
         scratch = Lane.empty(worlds.cells.shape[1], worlds.memory.shape[1], code.depth)
         run_machines(
-            part, parts, played, terms, expected, setting.constants, worlds.arrays, earnings,
-            scratch,
+            part, parts, played, terms, expected, ground.constants, worlds, earnings, scratch
         )  # fmt: skip
 
     launch(parts, run_part)
@@ -163,18 +170,17 @@ def _play_on_cpu(
 
 
 def _play_on_gpu(
-    setting: Setting, own: tuple[Sensor, ...], code: Code, machines: Machines, worlds: WorldBatch,
-    terms: FitnessTerms,
+    own: tuple[Sensor, ...], code: Code, machines: Machines, ground: Ground, terms: FitnessTerms
 ) -> Scores:  # fmt: skip
     """Play on the GPU, a thread for each machine and world; no machine is given up."""
-    shape = len(machines), len(worlds)
-    earned, tallies = to_device(np.zeros(shape)), to_device(np.zeros((*shape, 3), np.int64))
+    shape = len(machines), len(ground)
+    earned, tallies = to_device(np.zeros(shape)), to_device(np.zeros((*shape, TALLIES), np.int64))
     played = RuleMachines(*map(to_device, (code.instructions, *machines.arrays[1:])))
-    terms = terms._replace(patience=to_device(terms.patience), limits=to_device(terms.limits))
-    run_machines = cuda_kernels_of(setting, code.depth, own).run_machines
+    terms = FitnessTerms(*(to_device(one) if np.ndim(one) else one for one in terms))
+    run_machines = cuda_kernels_of(ground.largest, code.depth, own).run_machines
     run_machines[blocks_for(shape[0] * shape[1]), THREADS](
-        as_launchable_group(played), as_launchable_group(terms), constants_on_device(setting),
-        as_launchable_group(worlds.arrays), as_launchable(earned), as_launchable(tallies),
+        as_launchable_group(played), as_launchable_group(terms), as_launchable(ground.constants),
+        as_launchable_group(ground.worlds), as_launchable(earned), as_launchable(tallies),
     )  # fmt: skip
     all_worlds = np.full(shape[0], shape[1], np.int32)
     return Scores(earned.copy_to_host(), all_worlds, tallies.copy_to_host().sum(axis=1))

@@ -1,7 +1,9 @@
 """The search for one machine: epochs of annealing rounds over populations."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from pomp.core.streams import Purpose, branch, draw_units
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution.checkpoint import machines_of, values_schema
-from pomp.evolution.config import BUDGETS, WITHIN, EvolveConfig
+from pomp.evolution.config import BUDGETS, EvolveConfig
 from pomp.evolution.genome import (
     Machines,
     divide,
@@ -23,12 +25,13 @@ from pomp.evolution.genome import (
     walkers,
     with_images,
 )
+from pomp.evolution.ground import Ground, some_ground
 from pomp.evolution.play import Scores, play_machines
-from pomp.evolution.rounds import CHOICES, NEW, Round, RoundResult, draws_of, some_starts
+from pomp.evolution.population import KEPT, Population, is_robust
+from pomp.evolution.rounds import CHOICES, NEW, Round, RoundResult, draws_of
 from pomp.evolution.teams import Teams
 from pomp.tasks.task import Setting
 
-_KEPT = 4  # machines of a population, and of the hall of fame
 _ONE, _PAIR, _FOUR, _WALKER = range(4)  # how machines begin; pair, four: with mirror images
 _MIRRORED = (_PAIR, _FOUR)
 _TRIALS = {
@@ -50,41 +53,11 @@ _GROWTH = 0.35  # probability that a later round begins with a mode more
 _TEMPERATURES = (0.03, 0.1, 0.3, 1.0)  # temperature factors of later rounds, one is drawn
 _LENGTHS = (0.3, 0.6, 1.2)  # length factors of later rounds, one is drawn
 
+_UNCLEAN = 1.0  # what an episode costs in validation in which a machine is not clean
+_CLEAN_STARTS = 1000  # worlds in which a machine must be clean to be handed over as such
+
 _PENDING = "pending."
 _COUNTS = ("round", "epoch", "improved", "starts", "evaluated", "programs", "actions")
-
-
-@dataclass
-class Population:
-    """The best machines of rounds that continue one another, the best first.
-
-    Attributes:
-        number: the round that began this population.
-        machines: at most `_KEPT` of them, each alone.
-        scores: their scores.
-    """
-
-    number: int = 0
-    machines: list[Machines] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-
-    @property
-    def best(self) -> float:
-        """The best score; minus infinity if there is no machine yet."""
-        return self.scores[0] if self.scores else -np.inf
-
-    def add(self, machine: Machines, score: float) -> None:
-        """Insert a machine by its score and drop what then exceeds the size."""
-        place = sum(other >= score for other in self.scores)
-        self.machines.insert(place, machine)
-        self.scores.insert(place, score)
-        del self.machines[_KEPT:], self.scores[_KEPT:]
-
-
-def is_robust(by_budget: Mapping[int, float]) -> bool:
-    """Whether returns under the budgets differ little enough from that under the middle one."""
-    middle = by_budget[BUDGETS[1]]
-    return all(abs(earned - middle) <= WITHIN for earned in by_budget.values())
 
 
 class Evolution:
@@ -132,8 +105,7 @@ class Evolution:
         self.hall = Population()
         self.pending: list[Round] = []
         self.starts = self.first_starts
-        validation = some_starts(setting, config.validation_starts, seed, Purpose.VALIDATION)
-        self.validation_worlds = validation.to(device)
+        self.validation_ground = self._draw_validation(config.validation_starts)
         self._teams = Teams(setting, seed, self.config, device, workers)
 
     @property
@@ -212,8 +184,8 @@ class Evolution:
         self.programs += found.programs
         self.actions += found.actions
         best = self.populations[0].best if self.populations else -np.inf
-        worlds = self.validation_worlds
-        fitness = float(play_machines(self.setting, found.machine, worlds, self.config).scores[0])
+        ground = self.validation_ground
+        fitness = float(play_machines(self.setting, found.machine, ground, self.config).scores[0])
         known = [other for other in self.populations if other.number == one.population]
         if not known:
             known = [Population(one.population)]
@@ -235,33 +207,56 @@ class Evolution:
             self.epoch, self.improved, self.starts = self.round, self.round, self.first_starts
 
     def validate(self, machines: Machines) -> Scores:
-        """Play machines in the validation worlds, stuck episodes to their very end."""
-        worlds = self.validation_worlds
-        return play_machines(self.setting, machines, worlds, self.config, to_the_end=True)
+        """Play machines in the validation worlds, stuck episodes to their very end.
+
+        Where machines must be clean, an episode in which one is not costs as much as all rewards.
+        """
+        config = self.config
+        if config.clean:
+            config = replace(config, penalty=_UNCLEAN, lateness=_UNCLEAN)
+        ground = self.validation_ground
+        return play_machines(self.setting, machines, ground, config, to_the_end=True)
 
     def validate_by_budget(self, machine: Machines) -> dict[int, float]:
         """Return what a machine earns in the validation worlds under each of the budgets."""
-        plain = replace(self.config, penalty=0.0, lateness=0.0, fragility=0.0)
+        plain = replace(self.config, penalty=0.0, lateness=0.0, fragility=0.0, clean=False)
 
         def earned(budget: int) -> float:
-            worlds, budgets = self.validation_worlds, (budget,)
+            ground, budgets = self.validation_ground, (budget,)
             found = play_machines(
-                self.setting, machine, worlds, plain, budgets=budgets, to_the_end=True
+                self.setting, machine, ground, plain, budgets=budgets, to_the_end=True
             )
             return float(found.scores[0])
 
         return {budget: earned(budget) for budget in BUDGETS}
 
+    def is_clean(self, machine: Machines) -> bool:
+        """Whether no program is cut and a machine ends by its rule in many validation worlds."""
+        ground = self._many_worlds
+        strict = replace(self.config, clean=True)
+        found = play_machines(self.setting, machine, ground, strict, to_the_end=True)
+        return not found.unclean.any()
+
+    @cached_property
+    def _many_worlds(self) -> Ground:
+        return self._draw_validation(max(_CLEAN_STARTS, self.config.validation_starts))
+
+    def _draw_validation(self, count: int) -> Ground:
+        asked = self.setting, self.config, count, self.seed
+        return some_ground(*asked, Purpose.VALIDATION, self.device)
+
     def choose(self) -> tuple[Machines, float]:
         """Choose the machine that the search hands over.
 
         Returns:
-            The best machine in the hall of fame whose return does not depend on the budget, or the
-            best of all if every one does; and what it earned in validation.
+            The best machine in the hall of fame that is clean, if that is wanted; or else whose
+            return does not depend on the budget; or the best of all if there is none; and what it
+            earned in validation.
         """
         found = list(zip(self.hall.machines, self.hall.scores, strict=True))
+        clean = (pair for pair in found if self.config.clean and self.is_clean(pair[0]))
         robust = (pair for pair in found if is_robust(self.validate_by_budget(pair[0])))
-        return next(robust, found[0])
+        return next(chain(clean, robust), found[0])
 
     def _choose_population(self, place: int) -> Population:
         """Choose the population that a later round continues; fewer and fewer take turns.
@@ -357,7 +352,7 @@ class Evolution:
             DataFileError: they are damaged, or those of another search.
         """
         most = 2 * _MORE_STARTS * self.first_starts
-        values_schema(_COUNTS, _KEPT, self.first_starts, most).check(values)
+        values_schema(_COUNTS, KEPT, self.first_starts, most).check(values)
 
         def read(prefix: str, count: int) -> Machines:
             return machines_of(arrays, prefix, self.config, count)
@@ -390,7 +385,7 @@ class Evolution:
         if not hall.machines or done < 0 or values["improved"] > values["round"]:
             raise DataFileError("it has no round that was finished")
         has_begun = done >= len(_TRIALS[self.config.sensors])
-        if not all(one.machines for one in populations) or (has_begun and len(populations) < _KEPT):
+        if not all(one.machines for one in populations) or (has_begun and len(populations) < KEPT):
             raise DataFileError("populations are missing")
         numbers = {one.number for one in pending}
         if len(numbers) < len(pending) or any(number < values["epoch"] for number in numbers):

@@ -23,8 +23,9 @@ from pomp.core.cuda import check_device
 from pomp.core.schemas import COUNT, SCORE, Listed, Number, Record
 from pomp.evolution.config import BUDGETS
 from pomp.evolution.genome import sensors_of
-from pomp.evolution.search import Evolution, is_robust
-from pomp.evolution.texts import to_program_machine
+from pomp.evolution.population import is_robust
+from pomp.evolution.search import Evolution
+from pomp.evolution.texts import from_program_machine, to_program_machine
 from pomp.machine.evaluation import evaluate
 from pomp.machine.policy import ProgramMachine
 from pomp.runs.asked import (
@@ -281,7 +282,9 @@ class EvolveSeed:
         known = sensors_of(self.plan.config)
         machine = to_program_machine(self.setting, chosen, known=known)
         end = np.inf if self.plan.rounds else 60 * SIMPLIFYING * self.plan.minutes
-        machine = simplify(machine, seed=self.seed, stop=lambda: self._spent > end).machine
+        simpler = simplify(machine, seed=self.seed, stop=lambda: self._spent > end).machine
+        is_clean, stays_clean = self.evolution.is_clean(chosen), self._is_clean(simpler)
+        machine = simpler if stays_clean or not is_clean else machine
         found = evaluate(machine)
         budgets = {budget: evaluate(with_budget(machine, budget)).mean for budget in BUDGETS}
         is_dependent = not is_robust(budgets)
@@ -294,6 +297,7 @@ class EvolveSeed:
             "validation": validation,
             "budgets": budgets,
             DEPENDENT: is_dependent,
+            "clean": is_clean or stays_clean,
             "search": {
                 "rounds": self.evolution.round,
                 "machines": self.evolution.evaluated,
@@ -302,6 +306,9 @@ class EvolveSeed:
             },
         }
         self.learned = write_learned(self.setting, self.seed, machine, found, about, self._folder)
+
+    def _is_clean(self, machine: ProgramMachine) -> bool:
+        return self.evolution.is_clean(from_program_machine(machine, self.plan.config))
 
     def progress(self) -> Progress:
         """Say how much of the search is over, and what it has found."""

@@ -8,6 +8,7 @@ from pomp.core.configs import MOST, from_json, to_json
 from pomp.core.errors import ConfigError
 from pomp.core.schemas import COUNT, FREE, Listed, Named, Number, Schema, Whole
 from pomp.evolution.config import EvolveConfig
+from pomp.evolution.ground import settings_of
 from pomp.karel.sensor_set import find_sensors
 from pomp.runs.asked import read_seeds
 from pomp.runs.extending import Growth
@@ -52,6 +53,8 @@ class EvolvePlan:
             raise ConfigError(f"minutes must be positive, got {self.minutes}")
         if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 0:
             raise ConfigError(f"rounds must be a whole number from 1, got {self.rounds}")
+        for setting in self.settings:
+            settings_of(setting, self.config)  # which refuses sizes and horizons a task lacks
 
     def describe(self) -> dict[str, Any]:
         """Return all of it as JSON."""
