@@ -45,6 +45,10 @@ class Evolve:
     """Other sizes of the grid in which machines are judged as well, as 12x12 16x16."""
     scales: Annotated[tuple[int, ...], arg(metavar="N...")] = ()
     """Horizons so many times as long in which they are judged as well, as 2 4."""
+    begin_with: Annotated[str | None, arg(name="from", metavar="FILE.machine|zoo:TASK|FOLDER")] = (
+        None
+    )
+    """Begin with given machines: those of a folder that cannot be used are named and left out."""
     seeds: str | None = None
     """One number, a list (0,3) or a range (0-4); without it 0."""
     minutes: float | None = None
@@ -91,6 +95,7 @@ class Evolve:
                 rounds=self.rounds,
                 settings=changes,
                 device=self.device,
+                begin_with=self.begin_with,
                 out=RunFolder(self.out, self.allow),
                 resume=self.resume,
                 on_event=shown,

@@ -28,6 +28,9 @@ class Search:
     of your own, module:NAME."""
     modes: int | None = None
     """How many modes, for methods that find several; without it 3 or 5, as in the paper."""
+    begin_with: Annotated[str | None, arg(name="from", metavar="FILE")] = None
+    """Begin with the programs of a file, one per line (methods that search in program space); those
+    that cannot be used are named and left out."""
     seeds: str | None = None
     """One number, a list (0,3) or a range (0-4); without it 0."""
     preset: Literal["paper", "code", "best"] | None = None
@@ -67,6 +70,7 @@ class Search:
                 seeds=None if self.seeds is None else parse_seeds(self.seeds),
                 settings=changes,
                 device=self.device,
+                begin_with=self.begin_with,
                 out=RunFolder(self.out, self.allow),
                 resume=self.resume,
                 on_event=shown,

@@ -1,6 +1,6 @@
 """What the checkpoint of a search for machines may hold, checked before anything is compiled."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -13,6 +13,8 @@ from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.genome import RULES, Machines, most_modes, sensors_of
+from pomp.evolution.population import KEPT, Population
+from pomp.evolution.rounds import Round
 
 _TOTAL = Whole(0, 1 << 62)
 _FACTOR = Number(1e-3, 100.0)
@@ -68,6 +70,33 @@ def machines_of(
     if not compile_ids(machines.programs.reshape(-1, config.tokens), LEAPS).valid.all():
         raise DataFileError(f"{prefix}programs: token ids that are no program")
     return machines
+
+
+def check_progress(
+    hall: Population, populations: Sequence[Population], pending: Sequence[Round],
+    values: Mapping[str, Any], has_begun: bool,
+) -> None:  # fmt: skip
+    """Refuse a checkpoint from which a search could not go on.
+
+    Args:
+        hall: the hall of fame.
+        populations: those of the epoch.
+        pending: rounds that are decided but not finished.
+        values: of the checkpoint.
+        has_begun: whether all rounds that begin populations are finished.
+
+    Raises:
+        DataFileError: says why.
+    """
+    if not hall.machines or not values["epoch"] <= values["round"] >= values["improved"]:
+        raise DataFileError("it has no round that was finished")
+    if not all(one.machines for one in populations) or (has_begun and len(populations) < KEPT):
+        raise DataFileError("populations are missing")
+    numbers = {one.number for one in pending}
+    if len(numbers) < len(pending) or any(number < values["epoch"] for number in numbers):
+        raise DataFileError("a round comes twice, or is one of an earlier epoch")
+    if any(one.is_mirrored and one.machines.modes % 2 for one in pending):
+        raise DataFileError("a machine with mirror images has an odd number of modes")
 
 
 def _schemas_of(machines: Machines, config: EvolveConfig, count: int) -> dict[str, Array]:

@@ -1,6 +1,6 @@
 """The search for one machine: epochs of annealing rounds over populations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.errors import DataFileError
 from pomp.core.streams import Purpose, branch, draw_units
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.evolution.checkpoint import machines_of, values_schema
+from pomp.evolution.checkpoint import check_progress, machines_of, values_schema
 from pomp.evolution.config import BUDGETS, EvolveConfig
 from pomp.evolution.genome import (
     Machines,
@@ -53,6 +52,7 @@ _GROWTH = 0.35  # probability that a later round begins with a mode more
 _TEMPERATURES = (0.03, 0.1, 0.3, 1.0)  # temperature factors of later rounds, one is drawn
 _LENGTHS = (0.3, 0.6, 1.2)  # length factors of later rounds, one is drawn
 
+_MOST_GIVEN, _GIVEN_TEMPERATURE = 8, 0.3  # given machines that begin populations, and how warm
 _UNCLEAN = 1.0  # what an episode costs in validation in which a machine is not clean
 _CLEAN_STARTS = 1000  # worlds in which a machine must be clean to be handed over as such
 
@@ -72,6 +72,8 @@ class Evolution:
         config: of the search.
         device: where machines are played, cpu or cuda.
         workers: processes that compute rounds; with 1, rounds are computed in this one.
+        given: machines that the first epoch begins with, each alone; of more than `_MOST_GIVEN` the
+            best.
 
     Attributes:
         round: the number of the round that is finished next, from 0.
@@ -96,11 +98,13 @@ class Evolution:
         config: EvolveConfig,
         device: str = "cpu",
         workers: int = 1,
+        given: Sequence[Machines] = (),
     ) -> None:
         self.config = config if setting.task.is_restless else replace(config, fragility=0.0)
         self.setting, self.seed, self.device = setting, seed, device
         self.round, self.evaluated, self.programs, self.actions = 0, 0, 0, 0
         self.epoch, self.improved = 0, 0
+        self._given = list(given)
         self.populations: list[Population] = []
         self.hall = Population()
         self.pending: list[Round] = []
@@ -134,6 +138,8 @@ class Evolution:
         Returns:
             Whether the next round came to its end; if not, decided rounds are still computed.
         """
+        if not self.round and not self.pending:
+            self._take_given()
         while self._may_decide():
             self.pending.append(self._decide(self.round + len(self.pending)))
         for one in self.pending:
@@ -153,9 +159,22 @@ class Evolution:
         """Stop rounds that are being computed; they begin anew with the next `advance`."""
         self._teams.close()
 
+    def _take_given(self) -> None:
+        """Keep the best of the given machines, and let them into the hall of fame."""
+        earned = [float(self.validate(one).scores[0]) for one in self._given]
+        for place in np.argsort(earned, kind="stable")[::-1][:_MOST_GIVEN]:
+            self.hall.add(self._given[place], earned[place])
+        places = sorted(np.argsort(earned, kind="stable")[::-1][:_MOST_GIVEN])
+        self._given = [self._given[place] for place in places]
+
+    def _first_rounds(self, epoch: int) -> int:
+        """Return how many rounds begin populations in the epoch that began with a round."""
+        given = 0 if epoch else min(len(self._given), _MOST_GIVEN)
+        return given + len(_TRIALS[self.config.sensors])
+
     def _may_decide(self) -> bool:
         """Whether one more round can be decided now."""
-        trials = len(_TRIALS[self.config.sensors])
+        trials = self._first_rounds(self.epoch)
         if self.round + len(self.pending) - self.epoch < trials:
             return True
         return self.round - self.epoch >= trials and len(self.pending) < self.config.teams
@@ -163,7 +182,11 @@ class Evolution:
     def _decide(self, number: int) -> Round:
         """Decide what a round does."""
         draws = draws_of(self.seed, number)
-        place, trials = number - self.epoch, _TRIALS[self.config.sensors]
+        trials = _TRIALS[self.config.sensors]
+        place = number - self.epoch - (self._first_rounds(self.epoch) - len(trials))
+        if place < 0:
+            machines = self._given[place].repeat(self.config.chains)
+            return Round(machines, number, number, self.starts, _GIVEN_TEMPERATURE, 1.0)
         if place < len(trials):
             kind, length, more_actions = trials[place]
             machines, is_mirrored = self._fresh_chains(kind, draws), kind in _MIRRORED
@@ -200,7 +223,7 @@ class Evolution:
         if fitness > best:
             self.improved = self.round
         self.round += 1
-        least = len(_TRIALS[self.config.sensors]) + sum(rounds for rounds, _ in _STAGES)
+        least = self._first_rounds(self.epoch) + sum(rounds for rounds, _ in _STAGES)
         if self.round - self.epoch > least and self.round - self.improved > _STALE:
             self.close()
             self.pending, self.populations = [], []
@@ -367,28 +390,8 @@ class Evolution:
             Round(read(f"{_PENDING}{place}.", self.config.chains), **one)
             for place, one in enumerate(values["pending"])
         ]
-        self._check_progress(hall, populations, pending, values)
+        has_begun = values["round"] - values["epoch"] >= self._first_rounds(values["epoch"])
+        check_progress(hall, populations, pending, values, has_begun)
         self.hall, self.populations, self.pending = hall, populations, pending
         for name in _COUNTS:
             setattr(self, name, values[name])
-
-    def _check_progress(
-        self, hall: Population, populations: list[Population], pending: list[Round],
-        values: dict[str, Any],
-    ) -> None:  # fmt: skip
-        """Refuse a checkpoint from which a search could not go on.
-
-        Raises:
-            DataFileError: says why.
-        """
-        done = values["round"] - values["epoch"]
-        if not hall.machines or done < 0 or values["improved"] > values["round"]:
-            raise DataFileError("it has no round that was finished")
-        has_begun = done >= len(_TRIALS[self.config.sensors])
-        if not all(one.machines for one in populations) or (has_begun and len(populations) < KEPT):
-            raise DataFileError("populations are missing")
-        numbers = {one.number for one in pending}
-        if len(numbers) < len(pending) or any(number < values["epoch"] for number in numbers):
-            raise DataFileError("a round comes twice, or is one of an earlier epoch")
-        if any(one.is_mirrored and one.machines.modes % 2 for one in pending):
-            raise DataFileError("a machine with mirror images has an odd number of modes")

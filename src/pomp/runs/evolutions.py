@@ -42,6 +42,7 @@ from pomp.runs.asked import (
 )
 from pomp.runs.evolve_plan import EvolvePlan
 from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder, as_folder, name_of
+from pomp.runs.given_machines import given_for, read_machines
 from pomp.runs.published import TEXT
 from pomp.runs.results import (
     EVALUATION_FILE,
@@ -73,6 +74,7 @@ def evolve(
     rounds: int | None = None,
     settings: Mapping[str, Any] | None = None,
     device: str | None = None,
+    begin_with: str | Path | None = None,
     out: str | Path | RunFolder | None = None,
     resume: bool = False,
     on_event: OnEvent | None = None,
@@ -90,6 +92,8 @@ def evolve(
         settings: settings to change, as `{"modes": 4, "tokens": 60}`; `own_sensors` has sensors of
             one's own, or their `module:NAME`, that rules may ask for as well.
         device: where machines are played: cpu (the default), cuda or auto.
+        begin_with: machines that the searches begin with: a file `*.machine`, `zoo:TASK`, or a
+            folder with machines, of which those that cannot be used are named and left out.
         out: the run's folder; None: the run is in memory. One that names
             modules of your own is resumed as `RunFolder(path, allow=["module"])`.
         resume: go on with the run in the folder. What is not given is as it was; more minutes, or
@@ -127,6 +131,10 @@ def evolve(
         }
         plan = replace(before, **{name: one for name, one in given.items() if one is not None})
         check_named(plan.settings)
+        if begin_with is not None:
+            trusted = (*folder.allow, *task_modules(plan.settings), *modules_of(sensed))
+            texts = read_machines(begin_with, plan.settings, plan.config, trusted)
+            plan = replace(plan, given=texts)
         folder.open("evolve", plan.describe, resume=resume, growth=before.growth(folder))
         return _run(EvolveRun(plan, folder), on_event)
 
@@ -199,7 +207,9 @@ class EvolveSeed:
         self._records: list[dict[str, Any]] = []
         self.learned: LearnedMachine | None = None
         workers = 1 if plan.device == "cuda" else min(plan.config.teams, thread_count())
-        self.evolution = Evolution(setting, seed, plan.config, plan.device, workers)
+        trusted = (*task_modules([setting]), *modules_of(plan.config.own_sensors))
+        given = given_for(setting, plan.given, plan.config, trusted)
+        self.evolution = Evolution(setting, seed, plan.config, plan.device, workers, given)
 
     @property
     def is_finished(self) -> bool:

@@ -44,6 +44,7 @@ from pomp.runs.folder import (
     describe_task,
     name_of,
 )
+from pomp.runs.given_programs import with_programs
 from pomp.runs.kept import MODES_FILE, TRAJECTORY_FILE, read_metrics
 from pomp.runs.search_checkpoint import checkpoint_of, restore
 from pomp.runs.search_plan import SearchPlan, module_of
@@ -102,6 +103,7 @@ def search(
     seeds: Seeds | None = None,
     settings: Mapping[str, Any] | None = None,
     device: str | None = None,
+    begin_with: str | Path | None = None,
     out: str | Path | RunFolder | None = None,
     resume: bool = False,
     on_event: OnEvent | None = None,
@@ -117,6 +119,8 @@ def search(
         seeds: one seed or several; every task is searched with each; 0 by default.
         settings: settings to change, as `{"proposer.sigma": 0.25}`.
         device: cpu (the default), cuda or auto.
+        begin_with: a file of programs, one per line, that a search in program space begins with;
+            those that cannot be used are named and left out.
         out: the search's folder; None: the search is in memory. One that names
             modules of your own is resumed as `RunFolder(path, allow=["module"])`.
         resume: go on with the search in the folder. What is not given is as it was.
@@ -139,9 +143,12 @@ def search(
         ) or SearchPlan((), ())
         wanted = before.settings if chosen is None else chosen
         check_named(wanted)
+        configs = [before.configure(one, method, preset, modes, settings or {}) for one in wanted]
+        if begin_with is not None:
+            configs = [with_programs(one, begin_with) for one in configs]
         plan = SearchPlan(
             wanted,
-            tuple(before.configure(one, method, preset, modes, settings or {}) for one in wanted),
+            tuple(configs),
             before.seeds if seeds is None else tuple(read_seeds(seeds)),
             check_device(device or before.device),
         )
