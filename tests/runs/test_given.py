@@ -34,7 +34,7 @@ def climber(tmp_path: Path) -> Path:
 
 
 def test_a_search_begins_with_a_given_machine_and_does_not_lose_it(climber: Path) -> None:
-    found = evolve("StairClimber", rounds=1, settings=QUICK, begin_with=climber)
+    found = evolve("StairClimber", rounds=1, settings=QUICK | {"from": climber})
     assert found.learned[0].mean == 1.0
     without = evolve("StairClimber", rounds=1, settings=QUICK)
     assert without.learned[0].mean < 1.0
@@ -42,7 +42,7 @@ def test_a_search_begins_with_a_given_machine_and_does_not_lose_it(climber: Path
 
 def test_a_resumed_search_remembers_what_it_began_with(tmp_path: Path, climber: Path) -> None:
     out = tmp_path / "run"
-    evolve("StairClimber", rounds=1, settings=QUICK, begin_with=climber, out=out)
+    evolve("StairClimber", rounds=1, settings=QUICK | {"from": climber}, out=out)
     told = json.loads((out / "config.json").read_text())
     assert told["from"][0].startswith("machine StairClimber")
     climber.unlink()
@@ -57,7 +57,7 @@ def test_of_a_folder_what_cannot_be_used_is_named_and_left_out(
     (tmp_path / "broken.machine").write_text("no machine")
     write_machine(load_machine("zoo:Maze/text"), tmp_path / "maze.machine")
     with caplog.at_level(logging.WARNING, "pomp"):
-        found = evolve("StairClimber", rounds=1, settings=QUICK, begin_with=tmp_path)
+        found = evolve("StairClimber", rounds=1, settings=QUICK | {"from": tmp_path})
     assert found.learned[0].mean == 1.0
     told = caplog.text
     assert "broken.machine" in told
@@ -80,7 +80,7 @@ def test_what_no_search_could_begin_with_is_refused(
     (tmp_path / "empty").mkdir()
     given = source if source.startswith("zoo:") else tmp_path / source
     with pytest.raises((ConfigError, DataFileError)) as caught:
-        evolve(task, rounds=1, settings=QUICK, begin_with=given)
+        evolve(task, rounds=1, settings=QUICK | {"from": given})
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -97,7 +97,10 @@ def test_machines_that_are_too_large_or_ask_for_too_much_are_refused(tmp_path: P
             CLIMB.replace("start climb", "start if frontIsClear -> climb\nstart else -> stop"),
             "first",
         ),
-        (CLIMB.replace("if markersPresent", "if markersPresent and idle and frontIsClear"), "at most 2"),
+        (
+            CLIMB.replace("if markersPresent", "if markersPresent and idle and frontIsClear"),
+            "at most 2",
+        ),
         (CLIMB.replace("m( ", "m( " + "move " * 60), "tokens, at most 45 fit"),
         (CLIMB.replace("  if", "  if idle -> stop\n" * 4 + "  if"), "at most 4 fit"),
     )
@@ -105,7 +108,7 @@ def test_machines_that_are_too_large_or_ask_for_too_much_are_refused(tmp_path: P
         path = tmp_path / "given.machine"
         path.write_text(text)
         with pytest.raises(ConfigError, match=told):
-            evolve("StairClimber", rounds=1, settings=QUICK, begin_with=path)
+            evolve("StairClimber", rounds=1, settings=QUICK | {"from": path})
 
 
 def test_the_command_begins_with_a_machine(tmp_path: Path, climber: Path, capsys) -> None:
@@ -125,10 +128,10 @@ def test_a_search_in_program_space_begins_with_given_programs(tmp_path: Path) ->
     path = tmp_path / "programs.txt"
     path.write_text(f"# mine\n{PROGRAM}\nDEF run m( jump m)\n{PROGRAM}\n")
     settings = {"proposer.candidates": 4, "proposer.chains": 4, "score.starts": 4}
-    given = {"method": "annealing", "settings": settings}
-    found = search("StairClimber", begin_with=path, **given)
+    changed = settings | {"from": path}
+    found = search("StairClimber", method="annealing", settings=changed)
     assert found.modes == (PROGRAM,)
-    assert search("StairClimber", **given).modes != (PROGRAM,)
+    assert search("StairClimber", method="annealing", settings=settings).modes != (PROGRAM,)
 
 
 def test_programs_that_cannot_be_used_are_named_counted_and_left_out(

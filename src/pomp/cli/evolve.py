@@ -83,9 +83,9 @@ class Evolve:
 
         if self.modes is not None:
             changes = {"modes": self.modes, **changes}
-        given_lists = {"own_sensors": self.sensor, "sizes": self.sizes, "scales": self.scales}
-        changes = {name: several for name, several in given_lists.items() if several} | changes
-        changes = ({} if self.clean is None else {"clean": self.clean}) | changes
+        named: dict[str, Any] = {"own_sensors": self.sensor, "clean": self.clean}
+        named |= {"sizes": self.sizes, "scales": self.scales, "from": self.begin_with}
+        changes = {name: one for name, one in named.items() if one not in ((), None)} | changes
         with showing(None, self.out if self.tensorboard else None) as (shown, stop):
             found = evolve(
                 read_tasks(self.tasks, self.variant),
@@ -95,7 +95,6 @@ class Evolve:
                 rounds=self.rounds,
                 settings=changes,
                 device=self.device,
-                begin_with=self.begin_with,
                 out=RunFolder(self.out, self.allow),
                 resume=self.resume,
                 on_event=shown,

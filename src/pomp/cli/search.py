@@ -58,6 +58,7 @@ class Search:
         check_minutes(self.minutes)
         given = parse_options(self.set, "proposer.sigma=0.25")
         changes = {name: read_value(text) for name, text in given.items()}
+        changes |= {} if self.begin_with is None else {"from": self.begin_with}
         from pomp.runs.folder import RunFolder
         from pomp.runs.searches import search
 
@@ -70,7 +71,6 @@ class Search:
                 seeds=None if self.seeds is None else parse_seeds(self.seeds),
                 settings=changes,
                 device=self.device,
-                begin_with=self.begin_with,
                 out=RunFolder(self.out, self.allow),
                 resume=self.resume,
                 on_event=shown,

@@ -42,7 +42,8 @@ from pomp.runs.asked import (
 )
 from pomp.runs.evolve_plan import EvolvePlan
 from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder, as_folder, name_of
-from pomp.runs.given_machines import given_for, read_machines
+from pomp.runs.given_machines import given_for, read_given_machines
+from pomp.runs.given_programs import FROM
 from pomp.runs.published import TEXT
 from pomp.runs.results import (
     EVALUATION_FILE,
@@ -74,7 +75,6 @@ def evolve(
     rounds: int | None = None,
     settings: Mapping[str, Any] | None = None,
     device: str | None = None,
-    begin_with: str | Path | None = None,
     out: str | Path | RunFolder | None = None,
     resume: bool = False,
     on_event: OnEvent | None = None,
@@ -90,10 +90,10 @@ def evolve(
         rounds: end each search after so many rounds instead, so that the result depends on the
             seed alone.
         settings: settings to change, as `{"modes": 4, "tokens": 60}`; `own_sensors` has sensors of
-            one's own, or their `module:NAME`, that rules may ask for as well.
+            one's own, or their `module:NAME`, that rules may ask for as well; `from` has machines
+            that the searches begin with: a file `*.machine`, `zoo:TASK`, or a folder with machines,
+            of which those that cannot be used are named and left out.
         device: where machines are played: cpu (the default), cuda or auto.
-        begin_with: machines that the searches begin with: a file `*.machine`, `zoo:TASK`, or a
-            folder with machines, of which those that cannot be used are named and left out.
         out: the run's folder; None: the run is in memory. One that names
             modules of your own is resumed as `RunFolder(path, allow=["module"])`.
         resume: go on with the run in the folder. What is not given is as it was; more minutes, or
@@ -109,6 +109,7 @@ def evolve(
     with closing(as_folder(out)) as folder:
         chosen = None if tasks is None else tuple(read_settings(tasks))
         changes = with_sources(settings or {})
+        begin_with = changes.pop(FROM, None)
         changes |= {} if sensors is None else {"sensors": sensors}
         sensed = changes.get(OWN_SENSORS, ())
         before = (
@@ -133,7 +134,7 @@ def evolve(
         check_named(plan.settings)
         if begin_with is not None:
             trusted = (*folder.allow, *task_modules(plan.settings), *modules_of(sensed))
-            texts = read_machines(begin_with, plan.settings, plan.config, trusted)
+            texts = read_given_machines(begin_with, plan.settings, plan.config, trusted)
             plan = replace(plan, given=texts)
         folder.open("evolve", plan.describe, resume=resume, growth=before.growth(folder))
         return _run(EvolveRun(plan, folder), on_event)

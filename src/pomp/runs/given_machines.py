@@ -17,7 +17,7 @@ from pomp.tasks.task import Setting
 LOGGER = logging.getLogger("pomp")
 
 
-def read_machines(
+def read_given_machines(
     source: str | Path,
     settings: Sequence[Setting],
     config: EvolveConfig,

@@ -11,6 +11,9 @@ from pomp.dsl.parser import check_tokens, parse, split_programs
 from pomp.dsl.printer import print_program
 from pomp.modes.config import ClimbConfig, SearchConfig
 
+FROM = "from"
+"""The setting that says what a search begins with."""
+
 LOGGER = logging.getLogger("pomp")
 
 

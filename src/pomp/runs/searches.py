@@ -44,7 +44,7 @@ from pomp.runs.folder import (
     describe_task,
     name_of,
 )
-from pomp.runs.given_programs import with_programs
+from pomp.runs.given_programs import FROM, with_programs
 from pomp.runs.kept import MODES_FILE, TRAJECTORY_FILE, read_metrics
 from pomp.runs.search_checkpoint import checkpoint_of, restore
 from pomp.runs.search_plan import SearchPlan, module_of
@@ -103,7 +103,6 @@ def search(
     seeds: Seeds | None = None,
     settings: Mapping[str, Any] | None = None,
     device: str | None = None,
-    begin_with: str | Path | None = None,
     out: str | Path | RunFolder | None = None,
     resume: bool = False,
     on_event: OnEvent | None = None,
@@ -117,10 +116,10 @@ def search(
         preset: whose settings: paper (the default), code or best.
         modes: how many modes, for methods that find several; None: as many as the paper has.
         seeds: one seed or several; every task is searched with each; 0 by default.
-        settings: settings to change, as `{"proposer.sigma": 0.25}`.
+        settings: settings to change, as `{"proposer.sigma": 0.25}`; `from` has a file of programs,
+            one per line, that a search in program space begins with: those that cannot be used are
+            named and left out.
         device: cpu (the default), cuda or auto.
-        begin_with: a file of programs, one per line, that a search in program space begins with;
-            those that cannot be used are named and left out.
         out: the search's folder; None: the search is in memory. One that names
             modules of your own is resumed as `RunFolder(path, allow=["module"])`.
         resume: go on with the search in the folder. What is not given is as it was.
@@ -143,9 +142,11 @@ def search(
         ) or SearchPlan((), ())
         wanted = before.settings if chosen is None else chosen
         check_named(wanted)
-        configs = [before.configure(one, method, preset, modes, settings or {}) for one in wanted]
-        if begin_with is not None:
-            configs = [with_programs(one, begin_with) for one in configs]
+        changes = dict(settings or {})
+        given = changes.pop(FROM, None)
+        configs = [before.configure(one, method, preset, modes, changes) for one in wanted]
+        if given is not None:
+            configs = [with_programs(one, given) for one in configs]
         plan = SearchPlan(
             wanted,
             tuple(configs),
