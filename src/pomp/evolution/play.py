@@ -133,18 +133,25 @@ def play_machines(
     ground = worlds if isinstance(worlds, Ground) else Ground.of([(setting, worlds)])
     own = sensors_of(config).own
     code = compile_ids(machines.programs.reshape(-1, machines.programs.shape[2]))
-    limits = np.array([INTERRUPTED, *sorted(budgets)], np.int64)
-    patience = np.full(len(limits), 0 if to_the_end else config.patience, np.int64)
-    patience[0] = config.patience
-    counts = config.fragility, config.penalty, config.lateness
-    is_strict = ground.is_own & config.clean
-    terms = FitnessTerms(ground.most, is_strict, patience, limits, *counts)
+    terms = terms_of(ground, config, budgets, to_the_end=to_the_end)
     if ground.is_on_device:
         return _play_on_gpu(own, code, machines, ground, terms)
     known = parents or Parents.unknown(len(machines), len(ground))
     needs = known.thresholds * len(ground)
     expected = Expectations(needs, known.earned, known.optimistic, known.orders, known.trust)
     return _play_on_cpu(own, code, machines, ground, terms, expected, threads)
+
+
+def terms_of(
+    ground: Ground, config: EvolveConfig, budgets: Sequence[int] = BUDGETS, *, to_the_end: bool
+) -> FitnessTerms:
+    """Return what episodes in these worlds count with, and when they are given up."""
+    limits = np.array([INTERRUPTED, *sorted(budgets)], np.int64)
+    patience = np.full(len(limits), 0 if to_the_end else config.patience, np.int64)
+    patience[0] = config.patience
+    is_strict = ground.is_own & config.clean
+    counts = config.fragility, config.penalty, config.lateness
+    return FitnessTerms(ground.most, is_strict, patience, limits, *counts)
 
 
 def _play_on_cpu(

@@ -12,6 +12,7 @@ from pomp.evolution.anneal import Annealing
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.genome import Machines
 from pomp.evolution.ground import Ground
+from pomp.evolution.stepped import SteppedAnnealing
 from pomp.tasks.task import Setting
 
 NEW, CHOICES, CHAINS = range(3)  # what a round draws from: one branch of its stream for each
@@ -82,14 +83,15 @@ def run_round(
         seed: of the search.
         config: of the search.
         one: the round.
-        stop: called before every step with the number of machines played so far; True stops.
+        stop: called before some steps with the number of machines played so far; True stops.
         threads: at most so many; None: one per core.
 
     Returns:
         What was found, or None if the round was stopped before its end.
     """
     stream = branch(draws_of(seed, one.number), CHAINS)[0]
-    annealing = Annealing(
+    kind = SteppedAnnealing if ground.is_on_device else Annealing
+    annealing = kind(
         setting, ground, one.machines.copy(), stream, config,
         temperature_factor=one.temperature_factor, length_factor=one.length_factor,
         action_factor=one.action_factor, is_mirrored=one.is_mirrored, threads=threads,
@@ -97,7 +99,7 @@ def run_round(
     while not annealing.is_finished:
         if stop(annealing.evaluated):
             return None
-        annealing.step()
+        annealing.advance()
     return RoundResult(
         annealing.best,
         annealing.best_score,
