@@ -1,19 +1,17 @@
 """The machines that come with the package, and machines in folders and files.
 
-For a task there is the best machine with rules, `zoo:TASK/text`, and the best one with a network,
-`zoo:TASK/network`; `zoo:TASK` is the better of the two, or without torch the one with rules. `make
+For a task there is the best clean machine with rules, `zoo:TASK/text`, and the best one with a
+network, `zoo:TASK/network`; `zoo:TASK` is the one with rules: it holds under any budget. `make
 zoo RUNS=...` puts the machines of finished runs into the package, where they are better than those
 there. What is better, validation says (`pomp.machine.evaluation.validate`).
 """
 
-import logging
 from collections.abc import Collection
 from dataclasses import replace
 from math import inf
 from pathlib import Path
 
 from pomp.core.errors import DataFileError, UnknownNameError
-from pomp.core.extras import LEARN, is_installed
 from pomp.core.schemas import NUMBER, Record
 from pomp.core.storage import read_json
 from pomp.machine.evaluation import validate
@@ -22,7 +20,6 @@ from pomp.machine.text import SUFFIX, read_machine
 from pomp.machine.transitions import DecisionList
 from pomp.tasks.catalog import TASKS
 
-LOGGER = logging.getLogger("pomp")
 ZOO = Path(__file__).with_name("zoo_machines")
 PREFIX = "zoo:"
 KINDS = TEXT, NETWORK = ("text", "network")
@@ -37,8 +34,8 @@ def zoo_tasks() -> list[str]:
 def load_machine(name: str | Path, allow: Collection[str] = ()) -> ProgramMachine:
     """Load a machine by its folder, its file (`*.machine`), `zoo:TASK` or a task's name.
 
-    `zoo:TASK` is the better of the task's machines by validation, or the one with rules if torch is
-    not installed; `zoo:TASK/text` and `zoo:TASK/network` name one of a kind.
+    `zoo:TASK` is the task's machine with rules if there is one; `zoo:TASK/text` and
+    `zoo:TASK/network` name one of a kind.
 
     Args:
         name: what to load.
@@ -61,7 +58,7 @@ def load_machine(name: str | Path, allow: Collection[str] = ()) -> ProgramMachin
         found = _validations(ZOO / named[task])
         if kind and kind not in found:
             raise UnknownNameError(f"kind of machine for {named[task]}", kind, list(found))
-        return ProgramMachine.load(ZOO / named[task] / (kind or _choose(named[task], found)))
+        return ProgramMachine.load(ZOO / named[task] / (kind or next(iter(found))))
     if not Path(name).exists():
         known = ", ".join(zoo_tasks()) or "none yet"
         raise DataFileError(
@@ -100,15 +97,6 @@ def add_to_zoo(run: Path, zoo: Path = ZOO) -> list[str]:
             machine.save(zoo / task / kind)
             taken.add(f"{task}/{kind}")
     return sorted(taken)
-
-
-def _choose(task: str, validations: dict[str, float]) -> str:
-    """Return the best kind of machine that can be played here, given what each kind earned."""
-    best = max(validations, key=lambda kind: validations[kind])
-    if best == NETWORK and TEXT in validations and not is_installed(LEARN):
-        LOGGER.info("torch is not installed: taking %s%s/text, not the network", PREFIX, task)
-        return TEXT
-    return best
 
 
 def _validations(folder: Path) -> dict[str, float]:
