@@ -17,7 +17,7 @@ from pomp.evolution.genome import (
 )
 
 COMPASS = EvolveConfig(sensors="compass", chains=24, tokens=40)
-PLAIN = replace(COMPASS, patience=0, penalty=0.0, lateness=0.0, fragility=0.0)
+PLAIN = replace(COMPASS, patience=0, penalty=0.0, lateness=0.0, fragility=0.0, clean=False)
 
 
 def random_machines(count: int, modes: int, seed: int, config: EvolveConfig = COMPASS) -> Machines:

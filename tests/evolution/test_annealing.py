@@ -7,14 +7,14 @@ import pytest
 from drawing import config_of, random_machines
 
 from pomp.core.streams import Purpose
-from pomp.evolution import anneal
+from pomp.evolution import stepped
 from pomp.evolution.anneal import Annealing
-from pomp.evolution.genome import Machines
-from pomp.evolution.play import Scores
-from pomp.evolution.rounds import some_starts
+from pomp.evolution.genome import Machines, with_images
+from pomp.evolution.ground import Ground, some_ground, some_starts
+from pomp.evolution.play import Scores, play_machines
+from pomp.evolution.stepped import SteppedAnnealing
 from pomp.tasks.catalog import find_task
 
-STEPS_TO_VERIFICATION = 32
 WORLDS = 4
 
 
@@ -22,7 +22,7 @@ def scores_of(values: np.ndarray) -> Scores:
     """What machines would have found that earn these values in every world; -inf: given up."""
     earned = np.repeat(np.where(np.isfinite(values), values, 0.0)[:, None], WORLDS, axis=1)
     played = np.where(np.isfinite(values), WORLDS, 1).astype(np.int32)
-    return Scores(earned, played, np.zeros((len(values), 3), np.int64))
+    return Scores(earned, played, np.zeros((len(values), 4), np.int64))
 
 
 class Stage:
@@ -45,22 +45,22 @@ class Stage:
         return scores_of(self.mutated)
 
 
-Begin = Callable[..., tuple[Annealing, Stage]]
+Begin = Callable[..., tuple[SteppedAnnealing, Stage]]
 
 
 @pytest.fixture
 def begin(monkeypatch: pytest.MonkeyPatch) -> Begin:
     """Begin an annealing whose machines all earn a value at first."""
 
-    def begin(chains: int, value: float = 0.5, **changes: object) -> tuple[Annealing, Stage]:
+    def begin(chains: int, value: float = 0.5, **changes: object) -> tuple[SteppedAnnealing, Stage]:
         setting, config = find_task("UpNDown").configure(), config_of(chains=chains, **changes)
-        worlds = some_starts(setting, WORLDS, 0, Purpose.SEARCH)
+        ground = Ground.of([(setting, some_starts(setting, WORLDS, 0, Purpose.SEARCH))])
         machines = random_machines(min(chains, 64), 2, seed=1, config=config)
         machines = machines.repeat(-(-chains // len(machines))).take(slice(chains))
         stage = Stage(np.full(chains, value))
-        monkeypatch.setattr(anneal, "play_machines", stage.play)
-        run = Annealing(
-            setting, worlds, machines, np.uint64(7), config,
+        monkeypatch.setattr(stepped, "play_machines", stage.play)
+        run = SteppedAnnealing(
+            setting, ground, machines, np.uint64(7), config,
             temperature_factor=0.5, length_factor=1.0,
         )  # fmt: skip
         return run, stage
@@ -143,11 +143,9 @@ def test_chains_that_took_harm_on_trust_go_back_to_what_was_verified(begin) -> N
 
     def walk(true: list[float]) -> Machines:
         """Accept all mutations up to the next verification, which finds these scores."""
-        for step in range(STEPS_TO_VERIFICATION):
-            if step == STEPS_TO_VERIFICATION - 1:
-                stage.true = np.array(true)
-            stage.mutated = run.scores.copy()  # nothing was lost, it seems
-            run.step()
+        stage.true = np.array(true)
+        stage.mutated = run.scores.copy()  # nothing was lost, it seems
+        run.advance()
         return stage.asked[-1][0]
 
     first = run.machines.copy()
@@ -172,10 +170,39 @@ def test_chains_that_took_harm_on_trust_go_back_to_what_was_verified(begin) -> N
 def test_between_verifications_what_is_believed_stays(begin) -> None:
     run, stage = begin(4, steps=10_000)
     stage.true = np.zeros(4)
-    for _ in range(STEPS_TO_VERIFICATION - 1):
+    for _ in range(3):
         stage.mutated = run.scores + 0.001
         run.step()
     assert (run.scores > 0.5).all()
-    stage.mutated = run.scores + 0.001
-    run.step()
+    run.advance(1)
     assert (run.scores == 0.5).all()
+
+
+@pytest.mark.parametrize(("task", "is_mirrored"), [("UpNDown", False), ("Farmer", True)])
+def test_compiled_chains_do_what_is_written_down_in_python(task: str, is_mirrored: bool) -> None:
+    """Step by step the same machines, to the bit, whatever the number of threads."""
+    setting, config = find_task(task).configure(), config_of(steps=70, starts=16, sensors="compass")
+    ground = some_ground(setting, config, 16, 0, Purpose.SEARCH, "cpu")
+    machines = random_machines(24, 2, seed=9, config=config)
+    machines = with_images(machines) if is_mirrored else machines
+    given = {"temperature_factor": 1.0, "length_factor": 1.0, "is_mirrored": is_mirrored}
+    begun = setting, ground, machines, np.uint64(5), config
+    compiled, threaded = Annealing(*begun, **given, threads=1), Annealing(*begun, **given)
+    plain = SteppedAnnealing(setting, ground, machines.copy(), *begun[3:], **given)
+    threaded._last = 10**9  # so that it takes as many threads as there are
+    while not plain.is_finished:
+        for one in (compiled, threaded, plain):
+            one.advance()
+        for one in (compiled, threaded):
+            assert rows_equal(one.machines, plain.machines).all()
+            assert one.chains.scores.tobytes() == plain.scores.tobytes()
+            assert one.chains.earned.tobytes() == plain.earned.tobytes()
+            told = one.best_score, one.actions, one.programs, one.evaluated, one.iteration
+            assert told == (
+                plain.best_score, plain.actions, plain.programs, plain.evaluated, plain.iteration
+            )  # fmt: skip
+            assert rows_equal(one.best, plain.best).all()
+    assert compiled.is_finished
+    assert not rows_equal(compiled.machines, machines).any()
+    found = play_machines(setting, compiled.machines, ground, config)
+    assert found.scores.tobytes() == compiled.chains.scores.tobytes()

@@ -11,8 +11,9 @@ from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution import search
 from pomp.evolution.genome import Machines, first_machines
 from pomp.evolution.play import Scores
+from pomp.evolution.population import is_robust
 from pomp.evolution.rounds import Round, RoundResult
-from pomp.evolution.search import Evolution, is_robust
+from pomp.evolution.search import Evolution
 from pomp.tasks.catalog import find_task
 
 # ---------------------------------------------------------------- the choice of a machine
@@ -98,7 +99,7 @@ def scripted(
         shape = len(machines), len(worlds)
         played = np.full(shape[0], shape[1], np.int32)
         value = (fitness or {}).get(evolution.round, 0.0)
-        return Scores(np.full(shape, value), played, np.zeros((shape[0], 3), np.int64))
+        return Scores(np.full(shape, value), played, np.zeros((shape[0], 4), np.int64))
 
     monkeypatch.setattr(search, "play_machines", play)
     config = config_of(sensors="compass", starts=16, teams=teams)

@@ -20,8 +20,9 @@ from pomp.evolution.genome import (
     walkers,
     with_images,
 )
+from pomp.evolution.ground import Ground, some_starts
 from pomp.evolution.play import play_machines
-from pomp.evolution.search import Evolution, some_starts
+from pomp.evolution.search import Evolution
 from pomp.evolution.texts import to_program_machine
 from pomp.karel.sensor_set import SHIPPED
 from pomp.karel.sensors import IDLE, SENSORS
@@ -89,14 +90,15 @@ def test_mirrored_modes_exchange_left_and_right() -> None:
 @pytest.mark.parametrize("half", [1, 2])
 def test_mirror_images_stay_images(half: int) -> None:
     setting = find_task("Farmer").configure()
-    worlds, config = some_starts(setting, 4, 0, Purpose.SEARCH), config_of()
+    ground = Ground.of([(setting, some_starts(setting, 4, 0, Purpose.SEARCH))])
+    config = config_of()
     machines = with_images(random_machines(8, half, seed=13, config=config))
     run = Annealing(
-        setting, worlds, machines.copy(), np.uint64(3), config,
+        setting, ground, machines.copy(), np.uint64(3), config,
         temperature_factor=1.0, length_factor=1.0, is_mirrored=True,
     )  # fmt: skip
     while not run.is_finished:
-        run.step()
+        run.advance()
     assert (run.machines.programs != machines.programs).any()
     again = run.machines.copy()
     reflect(again, SHIPPED)
@@ -145,38 +147,34 @@ def test_a_divided_mode_does_what_it_did() -> None:
 
 def test_annealing_visits_programs_within_the_limits_and_never_forgets_the_best() -> None:
     setting = find_task("StairClimber").configure()
-    worlds = some_starts(setting, 4, 0, Purpose.SEARCH)
+    ground = Ground.of([(setting, some_starts(setting, 4, 0, Purpose.SEARCH))])
     config = config_of(tokens=20)
     machines = random_machines(8, 2, seed=9, config=config)
     run = Annealing(
-        setting, worlds, machines, np.uint64(5), config, temperature_factor=1.0, length_factor=1.0
+        setting, ground, machines, np.uint64(5), config, temperature_factor=1.0, length_factor=1.0
     )
     best = run.best_score
     while not run.is_finished:
-        run.step()
-        assert run.best_score >= max(best, run.scores.max())
+        run.advance(1)
+        assert run.best_score >= max(best, run.chains.scores.max())
         best = run.best_score
         assert compile_ids(run.machines.programs.reshape(-1, 20)).valid.all()
     assert run.evaluated == 8 * (1 + config.steps)
-    assert play_machines(setting, run.best, worlds, config).scores[0] == run.best_score
+    assert play_machines(setting, run.best, ground, config).scores[0] == run.best_score
 
 
 def test_what_annealing_takes_on_trust_is_verified() -> None:
-    setting, config = find_task("InfHarvester").configure(), config_of(steps=10**6)
-    worlds = draw_starts(setting, 16, 0, Purpose.SEARCH)
+    setting, config = find_task("UpNDown").configure(), config_of(steps=10**6)
+    ground = Ground.of([(setting, draw_starts(setting, 16, 0, Purpose.SEARCH))])
     machines = random_machines(8, 2, seed=9, config=config)
     run = Annealing(
-        setting, worlds, machines, np.uint64(5), config, temperature_factor=1.0, length_factor=1.0
+        setting, ground, machines, np.uint64(5), config, temperature_factor=1.0, length_factor=1.0
     )
-    differences = []
-    for _ in range(192):
-        run.step()
-        found = play_machines(setting, run.machines, worlds, config)
-        if run.iteration % 32 == 0:
-            assert found.scores.tobytes() == run.scores.tobytes()
-            assert found.earned.tobytes() == run.earned.tobytes()
-        differences.append(np.abs(found.scores - run.scores).max())
-    assert max(differences) > 0  # else there was nothing to verify
+    for _ in range(6):
+        run.advance()
+        found = play_machines(setting, run.machines, ground, config)
+        assert found.scores.tobytes() == run.chains.scores.tobytes()
+        assert found.earned.tobytes() == run.chains.earned.tobytes()
 
 
 def test_interruptions_count_only_where_longer_horizons_bring_them() -> None:

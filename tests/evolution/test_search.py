@@ -15,7 +15,9 @@ from pomp.core.errors import PompError
 from pomp.core.streams import Purpose
 from pomp.evolution import play
 from pomp.evolution.config import EvolveConfig
-from pomp.evolution.search import Evolution, Population, some_starts
+from pomp.evolution.ground import some_starts
+from pomp.evolution.population import Population
+from pomp.evolution.search import Evolution
 from pomp.evolution.teams import _pool
 from pomp.evolution.texts import to_program_machine
 from pomp.machine.evaluation import evaluate

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from pomp.cli.inputs import Allowed, Device, check_episodes, check_seed, parse_size
+from pomp.cli.inputs import Allowed, Device, check_episodes, check_seed
 from pomp.cli.output import say
 from pomp.cli.progress import ProgressLine
 from pomp.cli.shares import count_episodes, in_brackets, tell_share
+from pomp.core.configs import parse_size
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
 

@@ -38,6 +38,17 @@ class Evolve:
     """What else rules may ask: a sensor of your own, module:NAME; may be given several times."""
     modes: int | None = None
     """Most modes of a machine; without it 6."""
+    clean: bool | None = None
+    """Search machines that hold without a budget (the default): no program is ever cut short, and
+    the machine ends by its own rule. --no-clean takes any."""
+    sizes: Annotated[tuple[str, ...], arg(metavar="HxW...")] = ()
+    """Other sizes of the grid in which machines are judged as well, as 12x12 16x16."""
+    scales: Annotated[tuple[int, ...], arg(metavar="N...")] = ()
+    """Horizons so many times as long in which they are judged as well, as 2 4."""
+    begin_with: Annotated[str | None, arg(name="from", metavar="FILE.machine|zoo:TASK|FOLDER")] = (
+        None
+    )
+    """Begin with given machines: those of a folder that cannot be used are named and left out."""
     seeds: str | None = None
     """One number, a list (0,3) or a range (0-4); without it 0."""
     minutes: float | None = None
@@ -72,8 +83,9 @@ class Evolve:
 
         if self.modes is not None:
             changes = {"modes": self.modes, **changes}
-        if self.sensor:
-            changes = {"own_sensors": self.sensor, **changes}
+        named: dict[str, Any] = {"own_sensors": self.sensor, "clean": self.clean}
+        named |= {"sizes": self.sizes, "scales": self.scales, "from": self.begin_with}
+        changes = {name: one for name, one in named.items() if one not in ((), None)} | changes
         with showing(None, self.out if self.tensorboard else None) as (shown, stop):
             found = evolve(
                 read_tasks(self.tasks, self.variant),
@@ -135,6 +147,7 @@ def _line_of(result: dict[str, Any]) -> str:
 
     budgets = ", ".join(f"{mean:z.4f} with {calls}" for calls, mean in result["budgets"].items())
     warning = f"; {DEPENDENT}" if result[DEPENDENT] else ""
+    warning += "" if result.get("clean", True) else "; not clean"
     ceiling = "" if result["ceiling"] is None else f" of {result['ceiling']:g}"
     return (
         f"return {result['mean']:z.4f}{ceiling}, {result['sensors']} "

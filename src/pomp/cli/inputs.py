@@ -105,18 +105,6 @@ def check_output(path: str) -> Path:
     return file
 
 
-def parse_size(text: str) -> tuple[int, int]:
-    """`HxW` -> (height, width).
-
-    Raises:
-        ConfigError: the text is something else.
-    """
-    match = re.fullmatch(r"(\d{1,4})[xX](\d{1,4})", text)
-    if not match:
-        raise ConfigError(f"a size is HEIGHTxWIDTH, as in 12x12, got '{text}'")
-    return int(match[1]), int(match[2])
-
-
 def read_tasks(names: tuple[str, ...], variant: str | None) -> "list[Setting] | None":
     """Return the tasks named on a command line, in a variant or each in its default; None: none."""
     from pomp.tasks.catalog import find_task

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from tyro.conf import Positional, arg
 
 from pomp.cli.frames import Span, draw_screen, draw_strip, paint, style
-from pomp.cli.inputs import Allowed, check_output, check_seed, parse_size
+from pomp.cli.inputs import Allowed, check_output, check_seed
 from pomp.cli.output import say, say_styled
+from pomp.core.configs import parse_size
 from pomp.core.errors import ConfigError, DataFileError, PompError, UnknownNameError
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from pomp.cli.inputs import (
     check_output,
     check_seed,
     parse_options,
-    parse_size,
     read_map,
     read_program,
 )
 from pomp.cli.output import say
 from pomp.cli.progress import ProgressLine
 from pomp.cli.shares import in_brackets, tell_share
+from pomp.core.configs import parse_size
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:

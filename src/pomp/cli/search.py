@@ -28,6 +28,9 @@ class Search:
     of your own, module:NAME."""
     modes: int | None = None
     """How many modes, for methods that find several; without it 3 or 5, as in the paper."""
+    begin_with: Annotated[str | None, arg(name="from", metavar="FILE")] = None
+    """Begin with the programs of a file, one per line (methods that search in program space); those
+    that cannot be used are named and left out."""
     seeds: str | None = None
     """One number, a list (0,3) or a range (0-4); without it 0."""
     preset: Literal["paper", "code", "best"] | None = None
@@ -55,6 +58,7 @@ class Search:
         check_minutes(self.minutes)
         given = parse_options(self.set, "proposer.sigma=0.25")
         changes = {name: read_value(text) for name, text in given.items()}
+        changes |= {} if self.begin_with is None else {"from": self.begin_with}
         from pomp.runs.folder import RunFolder
         from pomp.runs.searches import search
 

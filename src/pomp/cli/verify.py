@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from pomp.cli.inputs import Allowed, check_episodes, check_seed, parse_size
+from pomp.cli.inputs import Allowed, check_episodes, check_seed
 from pomp.cli.output import say
 from pomp.cli.progress import ProgressLine
+from pomp.core.configs import parse_size
 
 if TYPE_CHECKING:
     from pomp.machine.verification import Verification

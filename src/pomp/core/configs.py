@@ -1,6 +1,7 @@
-"""Frozen dataclasses as settings: ranges of their fields, changes by name, JSON."""
+"""Frozen dataclasses as settings: ranges of their fields, sizes, changes by name, JSON."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -45,6 +46,18 @@ def check_count(what: str, value: object, least: int = 1, most: int = MOST) -> i
         expected = f"at least {least} and at most {most}, a whole number"
         raise ConfigError(f"{what} must be {expected}, got {value!r:.80}")
     return int(value)  # type: ignore[call-overload]  # it is whole
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """`HxW` -> (height, width).
+
+    Raises:
+        ConfigError: the text is something else.
+    """
+    match = re.fullmatch(r"([0-9]{1,4})[xX]([0-9]{1,4})", text)
+    if not match:
+        raise ConfigError(f"a size is HEIGHTxWIDTH, as in 12x12, got '{text:.40}'")
+    return int(match[1]), int(match[2])
 
 
 def check_flags(config: object, *names: str) -> None:

@@ -30,6 +30,14 @@ class Purpose(IntEnum):
 
 
 @scalar
+def _mixed(z):
+    """The hash of 64 bits."""
+    z = (z ^ (z >> _S30)) * _MIX_1
+    z = (z ^ (z >> _S27)) * _MIX_2
+    return z ^ (z >> _S31)
+
+
+@scalar
 def draw(stream):
     """The next 64 random bits.
 
@@ -37,10 +45,13 @@ def draw(stream):
         stream: `[1]` uint64, written.
     """
     stream[0] += _STEP
-    z = stream[0]
-    z = (z ^ (z >> _S30)) * _MIX_1
-    z = (z ^ (z >> _S27)) * _MIX_2
-    return z ^ (z >> _S31)
+    return _mixed(stream[0])
+
+
+@scalar
+def branch_of(stream, number):
+    """The first state of one stream that is numbered within another; see `branch`."""
+    return _mixed(stream + _mixed(np.uint64(number) + _STEP))
 
 
 @scalar

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.compiling import kernel, launch, parts_for, pieces_for, scalar
+from pomp.core.compiling import kernel, launch, parts_for, pieces_for, routine, scalar
 from pomp.core.cuda import DeviceArray, to_device
 from pomp.core.errors import ConfigError, PompError
 from pomp.dsl.grammar import END as PROGRAM_END, ILLEGAL, MAX_TOKENS, RETURN, reader
@@ -195,16 +195,15 @@ def compile_ids(
     valid = np.zeros(count, np.bool_)
     depth = np.zeros(count, np.int32)
     origin = np.zeros(instructions.shape if source else (0, 0), np.int16)
-    tables = _reader_tables(vocabulary)
+    tables = reader_tables(vocabulary)
     rows = np.ascontiguousarray(ids)
     parts = parts_for(count, threads, least=1000)
 
     pieces = pieces_for(parts, count * length)
 
     def compile_piece(piece: int) -> None:
-        stack, frames = np.empty(length + 1, np.int16), np.empty((length + 1, _FRAME), np.int32)
         compiled = CodeArrays(instructions, valid, depth, origin)
-        _compile_batch(piece, pieces, rows, tables, CompilerScratch(stack, frames), compiled)
+        _compile_batch(piece, pieces, rows, tables, CompilerScratch.empty(length), compiled)
 
     launch(parts, compile_piece, pieces)
     return Code._of(instructions, valid, int(depth.max(initial=0)), origin)
@@ -227,7 +226,8 @@ class ReaderTables(NamedTuple):
 
 
 @cache
-def _reader_tables(vocabulary: Vocabulary) -> ReaderTables:
+def reader_tables(vocabulary: Vocabulary = LEAPS) -> ReaderTables:
+    """Return the tables of a vocabulary."""
     automaton = reader(vocabulary)
     meanings = [_MEANINGS.get(token, _OTHER) for token in vocabulary.tokens]
     for count in vocabulary.counts:
@@ -246,6 +246,11 @@ class CompilerScratch(NamedTuple):
 
     stack: Any
     frames: Any
+
+    @classmethod
+    def empty(cls, tokens: int) -> "CompilerScratch":
+        """Return uninitialised memory for programs of so many tokens."""
+        return cls(np.empty(tokens + 1, np.int16), np.empty((tokens + 1, _FRAME), np.int32))
 
 
 class CodeArrays(NamedTuple):
@@ -277,6 +282,20 @@ def _compile_batch(part, parts, ids, tables, scratch, compiled):
         compiled.depth[p] = max(needed, 0)
         if needed < 0:
             compiled.instructions[p, 0] = NO_PROGRAM
+
+
+@routine
+def compile_legal(ids, tables, scratch, code, origin):
+    """Translate one program that is known to be one.
+
+    Args:
+        ids: `[L]` uint8, read up to the first padding.
+        tables: the `ReaderTables`.
+        scratch: the `CompilerScratch`.
+        code: `[L]` uint32, written.
+        origin: `[0, 0]` int16.
+    """
+    _compile_one(ids, tables, scratch, code, origin, 0)
 
 
 @scalar

@@ -128,6 +128,40 @@ class MutationScratch(NamedTuple):
     tail: Any
     items: Any
 
+    @classmethod
+    def empty(cls, tokens: int) -> "MutationScratch":
+        """Return uninitialised memory for programs of so many tokens."""
+        return cls(
+            np.empty((tokens, _COLUMNS), np.int32),
+            np.empty((tokens + 1, _FRAME), np.int32),
+            np.empty(3, np.int64),
+            np.empty(tokens, np.uint8),
+            np.empty(4, np.uint8),
+            stack_for(tokens),
+        )
+
+
+class MutationRules(NamedTuple):
+    """Which mutations there are, and which programs may come out, as compiled code takes them.
+
+    Attributes:
+        moves: `[N]` int64: the kinds of `Move` to choose from.
+        most_depth: the deepest nesting of statements.
+        most_body: the most statements in one body.
+        dialect: the `Dialect`.
+    """
+
+    moves: Any
+    most_depth: Any
+    most_body: Any
+    dialect: Any
+
+
+def mutation_rules(moves: str, limits: "Limits", vocabulary: Vocabulary = LEAPS) -> MutationRules:
+    """Return the rules by the name of a set of moves."""
+    dialect = Dialect(grammar_tables(vocabulary), _classes(vocabulary), _ids_of(vocabulary))
+    return MutationRules(np.array(MOVES[moves]), limits.depth, limits.body, dialect)
+
 
 @cache
 def _ids_of(vocabulary: Vocabulary) -> WrittenIds:
@@ -194,20 +228,12 @@ def propose_programs(
         got = f"{ids.dtype} of shape {list(ids.shape)}"
         raise ConfigError(f"programs must be uint8 of shape [P, {limits.tokens}], got {got}")
     proposed = np.empty_like(ids)
-    chosen = np.array(MOVES[moves])
-    dialect = Dialect(grammar_tables(vocabulary), _classes(vocabulary), _ids_of(vocabulary))
+    rules = mutation_rules(moves, limits, vocabulary)
     parts = parts_for(len(ids), threads, least=256)
 
     def propose_part(part: int) -> None:
-        size = limits.tokens
-        scratch = MutationScratch(
-            np.empty((size, _COLUMNS), np.int32), np.empty((size + 1, _FRAME), np.int32),
-            np.empty(3, np.int64), np.empty(size, np.uint8), np.empty(4, np.uint8), stack_for(size),
-        )  # fmt: skip
-        _propose(
-            part, parts, ids, is_new, streams, chosen, limits.depth, limits.body, dialect, scratch,
-            proposed,
-        )  # fmt: skip
+        scratch = MutationScratch.empty(limits.tokens)
+        _propose(part, parts, ids, is_new, streams, rules, scratch, proposed)
 
     launch(parts, propose_part)
     return proposed
@@ -508,10 +534,43 @@ def _append(target, at, source, first, last):
     return at
 
 
+@routine
+def propose_one(stream, is_new, ids, rules, scratch, out):
+    """Write a mutated copy of one program, or a random program in its place.
+
+    Args:
+        stream: `[1]` uint64, written.
+        is_new: whether a random program is wanted.
+        ids: `[L]` uint8, the program, padded; read.
+        rules: the `MutationRules`.
+        scratch: the `MutationScratch`.
+        out: `[L]` uint8, written.
+    """
+    moves, most_depth, most_body, dialect = rules
+    tables, measures = dialect.grammar, scratch.measures
+    is_legal, attempts = False, 0
+    while not is_legal:
+        if is_new:
+            sample_program(stream, tables, 2 * most_depth, most_depth - 1, scratch.items, out)
+            is_legal = True
+        elif attempts < ATTEMPTS:
+            attempts += 1
+            count = _outline(ids, dialect.classes, scratch)
+            move = moves[below(stream, len(moves))]
+            length = _mutate(stream, move, ids, count, dialect, most_depth, scratch, out)
+            is_legal = length > 0
+            for place in range(max(length, 0), len(out)):
+                out[place] = tables.padding
+        else:
+            _append(out, 0, ids, 0, len(out))
+            break
+        if is_legal:
+            _outline(out, dialect.classes, scratch)
+            is_legal = measures[_DEPTH] <= most_depth and measures[_BODY] <= most_body
+
+
 @kernel
-def _propose(
-    part, parts, ids, is_new, streams, moves, most_depth, most_body, dialect, scratch, proposed
-):
+def _propose(part, parts, ids, is_new, streams, rules, scratch, proposed):
     """Fill rows `part`, `part + parts`, ... of `proposed`.
 
     Args:
@@ -520,33 +579,9 @@ def _propose(
         ids: `[P, L]` uint8, programs, padded; read.
         is_new: `[P]` bool: where a random program is wanted.
         streams: `[P]` uint64, written.
-        moves: `[N]` int64: the kinds of `Move` to choose from.
-        most_depth: the deepest nesting of statements.
-        most_body: the most statements in one body.
-        dialect: the `Dialect`.
+        rules: the `MutationRules`.
         scratch: the `MutationScratch`.
         proposed: `[P, L]` uint8, written.
     """
-    tables, measures = dialect.grammar, scratch.measures
     for p in range(part, len(ids), parts):
-        stream = streams[p : p + 1]
-        out = proposed[p]
-        is_legal, attempts = False, 0
-        while not is_legal:
-            if is_new[p]:
-                sample_program(stream, tables, 2 * most_depth, most_depth - 1, scratch.items, out)
-                is_legal = True
-            elif attempts < ATTEMPTS:
-                attempts += 1
-                count = _outline(ids[p], dialect.classes, scratch)
-                move = moves[below(stream, len(moves))]
-                length = _mutate(stream, move, ids[p], count, dialect, most_depth, scratch, out)
-                is_legal = length > 0
-                for place in range(max(length, 0), len(out)):
-                    out[place] = tables.padding
-            else:
-                _append(out, 0, ids[p], 0, len(out))
-                break
-            if is_legal:
-                _outline(out, dialect.classes, scratch)
-                is_legal = measures[_DEPTH] <= most_depth and measures[_BODY] <= most_body
+        propose_one(streams[p : p + 1], is_new[p], ids[p], rules, scratch, proposed[p])

@@ -13,7 +13,8 @@ arrays are described in `pomp.engine.lanes`, `pomp.engine.rule_machine` and `pom
 
 import numpy as np
 
-from pomp.core.compiling import kernel
+from pomp.core.compiling import kernel, routine
+from pomp.engine.annealing import anneal_chain
 from pomp.engine.lanes import (
     LaneIndex,
     act_on_world,
@@ -103,6 +104,17 @@ def take_modes(first, last, macro, choices, constants, worlds, state, counters):
         )
 
 
+@routine
+def play_episode(index, machine, terms, need, constants, worlds, scratch, tally):
+    """What a machine earns in one world, as `play_machine` says; called by the two loops below.
+
+    `constants` is `[B, N]` int64, `tally` `[TALLIES]` int64, added to.
+    """
+    return play_machine(
+        step, sense_own, index, machine, terms, need, constants, worlds, scratch, tally
+    )
+
+
 @kernel
 def run_machines(part, parts, machines, terms, expected, constants, worlds, earnings, scratch):
     """What machines earn on the same worlds, unless the first of them tell enough.
@@ -117,7 +129,7 @@ def run_machines(part, parts, machines, terms, expected, constants, worlds, earn
         machines: the `RuleMachines`.
         terms: the `FitnessTerms`.
         expected: the `Expectations`.
-        constants: `[N]` int64, read.
+        constants: `[B, N]` int64, those of each world, read.
         worlds: the `Worlds`, read.
         earnings: the `Earnings`, written.
         scratch: the `Lane` that the programs run in.
@@ -132,15 +144,39 @@ def run_machines(part, parts, machines, terms, expected, constants, worlds, earn
             if is_same and count >= expected.trust:
                 found = known[index, world]
             else:
-                found = play_machine(
-                    step, sense_own, world, machine_at(machines, index), terms, most - rest,
-                    constants, worlds, scratch, earnings.tallies[index],
+                found = play_episode(
+                    world, machine_at(machines, index), terms, most - rest, constants, worlds,
+                    scratch, earnings.tallies[index],
                 )  # fmt: skip
                 is_same = is_same and found == known[index, world]
             earnings.earned[index, world] = found
             rest += found - most
             count += 1
         earnings.played[index] = count
+
+
+@kernel
+def anneal_chains(part, parts, chains, schedule, tables, terms, constants, worlds, scratch, played):
+    """Take some steps of chains `part`, `part + parts`, ... of simulated annealing.
+
+    The groups of arrays are described in `pomp.engine.annealing`.
+
+    Args:
+        part: the first chain.
+        parts: how many threads there are.
+        chains: the `Chains`, written.
+        schedule: the `Schedule`.
+        tables: the `MutationTables`.
+        terms: the `FitnessTerms`.
+        constants: `[B, N]` int64, those of each world, read.
+        worlds: the `Worlds`, read.
+        scratch: the `ChainScratch`.
+        played: `[C]` int64: how many mutated machines were played; written.
+    """
+    for chain in range(part, len(chains.scores), parts):
+        played[chain] = anneal_chain(
+            play_episode, chain, chains, schedule, tables, terms, (constants, worlds), scratch
+        )
 
 
 @kernel

@@ -102,7 +102,7 @@ def take_modes(macro, choices, constants, worlds, state):
 
 @device_kernel
 def run_machines(machines, terms, constants, worlds, earned, tallies):
-    """What machines earn in every world: `earned` `[C, B]` is written, `tallies` `[C, B, 3]` too.
+    """What machines earn in every world: `earned` `[C, B]`, `tallies` `[C, B, 4]` are written.
 
     The worlds of one machine stand side by side; see `play_machine` for the arguments.
     """

@@ -13,11 +13,13 @@ from pomp.karel.dynamics import (
     ACTIONS,
     COST,
     DONE,
+    HEIGHT,
     SCORE,
     SUM,
     UNIT,
     VALUE,
     WHOLE,
+    WIDTH,
     value,
 )
 from pomp.karel.interpreter import (
@@ -34,7 +36,8 @@ CONDITIONS = 2  # of a rule
 # How an episode of a machine ends: by its choice, stuck, or with the task done but not by choice;
 # whether the cap cut a program short; and above these bits, how many programs ran.
 STOPPED, STUCK, LATE, CUT, PROGRAMS_SHIFT = 0, 1, 2, 4, 3
-STUCKS, PROGRAMS, ACTED = range(3)  # a tally: episodes that were stuck, programs run, actions taken
+# A tally: episodes that were stuck, programs run, actions taken, episodes that were not clean.
+STUCKS, PROGRAMS, ACTED, UNCLEAN, TALLIES = range(5)
 
 
 class RuleMachines(NamedTuple):
@@ -62,7 +65,9 @@ class FitnessTerms(NamedTuple):
     """What an episode of a machine counts with, and when it is given up.
 
     Attributes:
-        most: programs after which an episode is stopped.
+        most: `[B]` int64, by world: programs after which an episode is stopped.
+        is_strict: `[B]` bool, by world: a program that is cut short ends its episode, which is
+            stuck then.
         patience: `[N]` int64, by limit: actions without progress after which an episode is given
             up; 0: never.
         limits: `[N]` int64, rising: calls that a program may spend.
@@ -72,11 +77,28 @@ class FitnessTerms(NamedTuple):
     """
 
     most: Any
+    is_strict: Any
     patience: Any
     limits: Any
     fragility: Any
     penalty: Any
     lateness: Any
+
+
+class Patience(NamedTuple):
+    """When an episode of a machine ends that does not end by itself.
+
+    Attributes:
+        most: programs after which it is stopped.
+        is_strict: a program that the cap cuts short ends the episode, which is stuck then.
+        fruitless: actions without progress after which it is given up; 0: never.
+        affordable: actions after which it is given up in any case.
+    """
+
+    most: Any
+    is_strict: Any
+    fruitless: Any
+    affordable: Any
 
 
 class Expectations(NamedTuple):
@@ -103,7 +125,7 @@ class Earnings(NamedTuple):
     Attributes:
         earned: `[C, B]` float64: in each world that was played.
         played: `[C]` int32: how many worlds these are; less than B if a machine was given up.
-        tallies: `[C, 3]` int64, added to: episodes that were stuck, programs run, actions taken.
+        tallies: `[C, TALLIES]` int64, added to.
     """
 
     earned: Any
@@ -156,18 +178,14 @@ def next_mode(sense_own, mode, machine, constants, world, idle):
 
 
 @scalar
-def run_machine(
-    step, sense_own, machine, most, patience, affordable, cap, constants, world, counters
-):
+def run_machine(step, sense_own, machine, patience, cap, constants, world, counters):
     """One episode of a machine in one world, in place.
 
     Args:
         step: the task's.
         sense_own: reads sensors of one's own, as `pomp.karel.sensors.senses_nothing` does.
         machine: one of the `RuleMachines`.
-        most: programs after which it is stopped.
-        patience: actions without progress after which it is given up; 0: never.
-        affordable: actions after which it is given up in any case.
+        patience: the `Patience` with it.
         cap: the `Cap` of each program, in calls.
         constants: `[N]` int64, read.
         world: the `WorldState`, whose arrays are written.
@@ -180,7 +198,7 @@ def run_machine(
     mode, taken, idles, cut, ending = np.int64(machine.start), 0, 0, 0, -1
     modes = len(machine.defaults)
     score, scored_at = memory[SCORE], memory[ACTIONS]
-    while taken < most:
+    while taken < patience.most:
         acted, done = memory[ACTIONS], memory[DONE]
         outcome = run_program(
             step, refuses_nothing, notes_nothing, sees_nothing, (), machine.code[mode], cap,
@@ -190,6 +208,9 @@ def run_machine(
         taken += 1
         if outcome.calls > cap.limit:
             cut = CUT
+            if patience.is_strict:
+                ending = STUCK
+                break
         idle = memory[ACTIONS] == acted and memory[DONE] == done
         idles = idles + 1 if idle else 0
         here = WorldState(cells, pose, memory, stream)
@@ -201,11 +222,11 @@ def run_machine(
             break
         if memory[SCORE] > score:
             score, scored_at = memory[SCORE], memory[ACTIONS]
-        elif patience > 0 and memory[ACTIONS] - scored_at >= patience:
+        elif 0 < patience.fruitless <= memory[ACTIONS] - scored_at:
             if memory[DONE] != 0 and constants[COST] > 0:
                 ending = STUCK  # it would go on and pay for it
             break
-        if memory[ACTIONS] > affordable:
+        if memory[ACTIONS] > patience.affordable:
             break
     if ending < 0:
         ending = LATE if memory[DONE] != 0 else STUCK
@@ -230,7 +251,7 @@ def play_machine(step, sense_own, index, machine, terms, need, constants, worlds
 
     The least under the limits but the first counts, minus the difference to the most, minus a share
     of what is lost under the first. They can differ only where a limit cuts a program short; else
-    one episode tells all.
+    one episode tells all, as it does in a strict world, where a cut is the end.
 
     Args:
         step: the task's.
@@ -239,23 +260,29 @@ def play_machine(step, sense_own, index, machine, terms, need, constants, worlds
         machine: one of the `RuleMachines`.
         terms: the `FitnessTerms`.
         need: less than that is of no interest: the episode may be given up, and -inf come back.
-        constants: `[N]` int64, read.
-        worlds: the `Worlds`, read.
+        constants: `[B, N]` int64, those of each world, read.
+        worlds: the `Worlds`, of several sizes where the constants say so; read.
         scratch: the `Lane` that the programs run in.
-        tally: `[3]` int64, added to: stuck episodes, programs run, actions taken.
+        tally: `[TALLIES]` int64, added to.
     """
-    least, greatest, interrupted, is_stuck = np.inf, -np.inf, np.inf, False
+    least, greatest, interrupted = np.inf, -np.inf, np.inf
+    is_stuck, is_clean = False, True
+    own, is_strict = constants[index], terms.is_strict[index]
+    size = own[HEIGHT] * own[WIDTH]
     attempt = 0 if terms.fragility > 0 else 1
     while attempt < len(terms.limits):
         world = copy_world(worlds, index, scratch)
         memory, acted_before = world.memory, world.memory[ACTIONS]
         share = terms.fragility if attempt == 0 else 1.0  # of the episode's worth that counts
-        affordable = afford(need, share, memory, constants)
+        affordable = afford(need, share, memory, own)
+        patience = Patience(
+            terms.most[index], is_strict and attempt > 0, terms.patience[attempt], affordable
+        )
         ending = run_machine(
-            step, sense_own, machine, terms.most, terms.patience[attempt], affordable,
-            Cap(True, terms.limits[attempt]), constants, world, scratch.counters,
+            step, sense_own, machine, patience, Cap(True, terms.limits[attempt]), own,
+            WorldState(world.cells[:size], world.pose, memory, world.stream), scratch.counters,
         )  # fmt: skip
-        found = value(memory, constants)
+        found = value(memory, own)
         if ending & STUCK:
             found -= terms.penalty
         elif ending & LATE:
@@ -269,7 +296,11 @@ def play_machine(step, sense_own, index, machine, terms, need, constants, worlds
         else:
             least, greatest = min(least, found), max(greatest, found)
             is_stuck = is_stuck or ending & STUCK != 0
-        attempt = attempt + 1 if ending & CUT else len(terms.limits)
+            is_clean = is_clean and ending & (STUCK | LATE) == 0
+            is_clean = is_clean and not (is_strict and ending & CUT)
+        has_told = not ending & CUT or (is_strict and attempt > 0)
+        attempt = len(terms.limits) if has_told else attempt + 1
     tally[STUCKS] += is_stuck
+    tally[UNCLEAN] += not is_clean
     earned = 2 * least - greatest
     return earned - terms.fragility * max(0.0, earned - interrupted)

@@ -1,36 +1,33 @@
 """Simulated annealing over whole machines: chains that each mutate their machine step by step.
 
 Most mutations touch nothing that ever runs, or do harm at once. So a mutated machine is compared
-with its parent world by world (`pomp.evolution.play.Parents`): it is *given up* as soon as it
-falls short of its threshold even if it earned in all further worlds what is optimistically expected
-there; and it is *trusted* to earn what its parent earned everywhere if it did so, to the bit, in
-the first few worlds. What was accepted on trust is verified now and then.
-
-Arrays: `draws` `[C]` uint64 are random bits of the chains for one step.
+with its parent world by world (`pomp.engine.annealing`): it is *given up* as soon as it falls short
+of its threshold even if it earned in all further worlds what is optimistically expected there; and
+it is *trusted* to earn what its parent earned everywhere if it did so, to the bit, in the first few
+worlds. What was accepted on trust is verified after some steps.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pomp.core.compiling import launch, parts_for
 from pomp.core.streams import branch
-from pomp.dsl.mutation import propose_programs
+from pomp.dsl.bytecode import CompilerScratch, compile_ids, reader_tables
+from pomp.dsl.mutation import MutationScratch, mutation_rules
+from pomp.engine.annealing import Chains, ChainScratch, MachineArrays, MutationTables, Schedule
+from pomp.engine.lanes import Lane
+from pomp.engine.loading import kernels_of
+from pomp.engine.rule_machine import ACTED, PROGRAMS
 from pomp.evolution.config import EvolveConfig
-from pomp.evolution.genome import (
-    Machines,
-    askable,
-    limits_of,
-    mutate_rules,
-    reflect,
-    sensors_of,
-)
-from pomp.evolution.play import CALLS_PER_ACTION, Parents, Scores, play_machines
-from pomp.karel.world import WorldBatch
+from pomp.evolution.genome import OTHER_TOKENS, Machines, askable, limits_of, sensors_of
+from pomp.evolution.ground import Ground
+from pomp.evolution.play import play_machines, terms_of
 from pomp.tasks.task import Setting
 
-_PROGRAM_MUTATIONS, _BOTH = 65, 10  # of 100 mutations: of a program, and of these also of a rule
-_TRUST = 8  # worlds, at most, in which a mutation must change nothing to be trusted
-_VERIFIED = 32  # steps after which what was trusted is verified
-_WORTH_THREADS = 100_000  # actions of a step of all chains from which on threads help
+TRUST = 8
+"""Worlds, at most, in which a mutation must change nothing to be trusted."""
+VERIFIED = 32
+"""Steps after which what was trusted is verified."""
+_WORTH_THREADS = 3_000_000  # actions between two verifications from which on threads help
 _PROGRAMS, _RULES, _CHOICES = range(3)  # what a chain draws from: one branch of its stream for each
 
 
@@ -39,8 +36,8 @@ class Annealing:
 
     Args:
         setting: the task.
-        worlds: B worlds on which every machine is played.
-        machines: C machines, one for each chain to begin with; written.
+        ground: B worlds on which every machine is played.
+        machines: C machines, one for each chain to begin with.
         stream: the random stream of the round.
         config: of the search.
         temperature_factor: times the configured initial temperature.
@@ -50,42 +47,64 @@ class Annealing:
         threads: at most so many; None: one per core.
 
     Attributes:
-        machines: the machines of the chains now.
-        earned: `[C, B]` float64, what these earn in each world.
-        scores: `[C]` float64, what they earn on average.
-        best: the best machine so far, alone.
-        best_score: its score.
-        evaluated: machines played so far.
-        programs: programs that these ran.
-        actions: actions that these took.
+        chains: the machines of the chains, and what is known of them.
+        evaluated: machines played so far, but for verification.
         iteration: steps taken so far.
     """
 
     def __init__(
-        self, setting: Setting, worlds: WorldBatch, machines: Machines, stream: np.uint64,
+        self, setting: Setting, ground: Ground, machines: Machines, stream: np.uint64,
         config: EvolveConfig, *, temperature_factor: float, length_factor: float,
         action_factor: float = 1.0, is_mirrored: bool = False, threads: int | None = None,
     ) -> None:  # fmt: skip
-        self.setting, self.worlds, self.machines, self.config = setting, worlds, machines, config
-        self.is_mirrored, self.threads = is_mirrored, threads
-        self._known, self._askable = sensors_of(config), askable(config)
+        self.setting, self.ground, self.config = setting, ground, config
+        self.iteration, self.evaluated, self._threads = 0, len(machines), threads
         self._initial_temperature = config.initial_temperature * temperature_factor
         self._most_steps = config.steps * length_factor
         self._most_actions = config.actions * length_factor * action_factor
-        self._most_earned = max(1.0, setting.goal)
-        chains = np.arange(len(machines))
-        root = np.atleast_1d(stream)
-        self._program_streams = branch(branch(root, _PROGRAMS), chains)
-        self._rule_streams = branch(branch(root, _RULES), chains)
-        self._choice_streams = branch(branch(root, _CHOICES), chains)
-        found = play_machines(setting, machines, worlds, config, threads=threads)
-        self.earned, self.scores = found.earned, found.scores
-        self._verified = machines.copy(), self.earned.copy(), self.scores.copy()
-        self.evaluated, self.programs, self.actions = len(machines), 0, 0
-        self._count(found)
-        self.best, self.best_score = machines.take([0]), -np.inf
-        self._remember(machines, self.scores)
-        self.iteration = 0
+        self._enough = max(1.0, setting.goal) - 1e-9
+        self._terms = terms_of(ground, config, to_the_end=False)
+        known = sensors_of(config)
+        self._tables = MutationTables(
+            mutation_rules("rich", limits_of(config)), reader_tables(), askable(config),
+            OTHER_TOKENS, known.mirror_literals, is_mirrored,
+        )  # fmt: skip
+        self._kernel = kernels_of(setting.task, known.own).anneal_chains
+        found = play_machines(setting, machines, ground, config, threads=threads)
+        earned, scores = found.earned, found.scores
+        branches = [branch(np.atleast_1d(stream), one) for one in (_PROGRAMS, _RULES, _CHOICES)]
+        numbers = np.arange(len(machines))
+        self.chains = Chains(
+            _arrays_of(machines), earned, scores, _arrays_of(machines), earned.copy(),
+            scores.copy(), _arrays_of(machines), scores.copy(),
+            np.stack([branch(one, numbers) for one in branches]), found.tallies.copy(),
+        )  # fmt: skip
+
+    @property
+    def machines(self) -> Machines:
+        """The machines of the chains now."""
+        return Machines(*self.chains.machines[1:])
+
+    @property
+    def best_score(self) -> float:
+        """The best score so far."""
+        return float(self.chains.best_scores.max())
+
+    @property
+    def best(self) -> Machines:
+        """The best machine so far, alone."""
+        top = int(np.argmax(self.chains.best_scores))
+        return Machines(*self.chains.best[1:]).take([top])
+
+    @property
+    def programs(self) -> int:
+        """Programs that all machines ran so far."""
+        return int(self.chains.tallies[:, PROGRAMS].sum())
+
+    @property
+    def actions(self) -> int:
+        """Actions that all machines took so far."""
+        return int(self.chains.tallies[:, ACTED].sum())
 
     @property
     def share(self) -> float:
@@ -94,110 +113,51 @@ class Annealing:
         return min(1.0, max(stepped, acted))
 
     @property
-    def temperature(self) -> float:
-        """The temperature now; it falls geometrically with the share of the budget spent."""
-        first = self._initial_temperature
-        return first * (self.config.final_temperature / first) ** self.share
-
-    @property
     def is_finished(self) -> bool:
         """Whether the budget is spent, or there is nothing left to earn."""
-        return self.share >= 1.0 or self.best_score >= self._most_earned - 1e-9
+        return self.share >= 1.0 or self.best_score >= self._enough
 
-    def step(self) -> None:
-        """Mutate every chain's machine once, and accept or reject each mutation.
-
-        A mutation is accepted if its score is at least that of its parent plus the temperature
-        times the logarithm of a uniform number: the Metropolis rule, with the number drawn first,
-        so that the least score that is enough is known before the machine is played.
-        """
-        draws = branch(self._choice_streams, self.iteration)
-        new = self._mutate(draws)
-        uniform = ((draws >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # above 0, up to 1
-        thresholds = self.scores + self.temperature * np.log(uniform)
-        parents = self._parents(thresholds)
-        threads = self.threads if self._last_actions >= _WORTH_THREADS else 1
-        found = play_machines(self.setting, new, self.worlds, self.config, parents, threads=threads)
-        scores = found.scores
-        is_accepted = scores >= thresholds
-        self.machines.put(is_accepted, new.take(is_accepted))
-        self.earned[is_accepted] = found.earned[is_accepted]
-        self.scores[is_accepted] = scores[is_accepted]
-        self._count(found)
-        self.evaluated += len(scores)
-        self._remember(new, scores)
-        self.iteration += 1
-        if self.iteration % _VERIFIED == 0:
-            self._verify()
-
-    def _parents(self, thresholds: NDArray[np.float64]) -> Parents:
-        """Tell what is known of the chains' machines, which are the parents of mutated ones.
-
-        Half of the worlds in which a mutation must change nothing to be trusted are those in which
-        its parent earns least; the others are different ones in every step.
-
-        Args:
-            thresholds: `[C]` float64, the least scores that will be accepted.
-        """
-        worlds, chains = len(self.worlds), np.arange(len(self.machines))[:, None]
-        trust = max(1, min(worlds // 4, _TRUST))
-        places = (np.arange(worlds) + self.iteration * trust) % worlds
-        ranks = np.broadcast_to(places, self.earned.shape).copy()
-        ranks[chains, np.argsort(self.earned, axis=1, kind="stable")[:, : trust // 2]] = -1
-        missing = np.maximum(self.setting.goal - self.earned, 0.0)
-        expected = self.earned + self.config.optimism * missing
-        orders = np.argsort(ranks, axis=1, kind="stable")
-        calls = self._last_actions * CALLS_PER_ACTION
-        return Parents(thresholds, self.earned, expected, orders, trust, calls)
-
-    def _verify(self) -> None:
-        """Play the chains' machines in all worlds.
-
-        A chain whose machine earns less than was believed has accepted a harmful mutation on
-        trust: it returns to the machine that was verified last.
-        """
-        found = play_machines(
-            self.setting, self.machines, self.worlds, self.config, threads=self.threads
-        )
-        scores = found.scores
-        self._remember(self.machines, scores)
-        is_worse = scores < self.scores
-        machines, earned, before = self._verified
-        self.machines.put(is_worse, machines.take(is_worse))
-        self.earned = np.where(is_worse[:, None], earned, found.earned)
-        self.scores = np.where(is_worse, before, scores)
-        self._verified = self.machines.copy(), self.earned.copy(), self.scores.copy()
-        self._count(found)
-
-    def _remember(self, machines: Machines, scores: NDArray[np.float64]) -> None:
-        """Keep the best of some machines if it is better than any before; `scores` is `[C]`."""
-        top = int(np.argmax(scores))
-        if scores[top] > self.best_score:
-            self.best, self.best_score = machines.take([top]), float(scores[top])
-
-    def _count(self, found: Scores) -> None:
-        """Add to the counts what playing machines took."""
-        self._last_actions = int(found.actions.sum())
-        self.programs += int(found.programs.sum())
-        self.actions += self._last_actions
-
-    def _mutate(self, draws: NDArray[np.uint64]) -> Machines:
-        """Return the chains' machines, each with a mutated program, a mutated rule, or both."""
-        kinds = branch(draws, 1) % np.uint64(100)
-        modes = self.machines.modes // (2 if self.is_mirrored else 1)
-        which = (branch(draws, 2) % np.uint64(modes)).astype(np.int64)
-        new, rows = self.machines.copy(), np.arange(len(self.machines))
-        programs = new.programs[rows, which]
-        none = np.zeros(len(rows), np.bool_)
-        limits = limits_of(self.config)
-        proposed = propose_programs(programs, none, self._program_streams, "rich", limits)
-        is_program = kinds < np.uint64(_PROGRAM_MUTATIONS)
-        new.programs[rows, which] = np.where(is_program[:, None], proposed, programs)
-        is_rule = ~is_program | (kinds < np.uint64(_BOTH))
-        mutate_rules(
-            is_rule, self._askable, self._rule_streams,
-            new.literals, new.targets, new.defaults, new.start,
+    def advance(self, steps: int = VERIFIED) -> None:
+        """Take some steps of every chain, no more than are left, and verify what was trusted."""
+        before, worlds = self.actions, len(self.ground)
+        count = min(steps, int(np.ceil(self._most_steps)) - self.iteration)
+        schedule = Schedule(
+            self.iteration, count, self._most_steps, before / self._most_actions,
+            self._initial_temperature, self.config.final_temperature, self._enough,
+            self.config.optimism, self.ground.goals, max(1, min(worlds // 4, TRUST)),
         )  # fmt: skip
-        if self.is_mirrored:
-            reflect(new, self._known)
-        return new
+        played = np.zeros(len(self.chains.scores), np.int64)
+        threads = self._threads if self._last >= _WORTH_THREADS else 1
+        parts = parts_for(len(played), threads, least=8)
+        ground, config = self.ground, self.config
+
+        def run_part(part: int) -> None:
+            self._kernel(
+                part, parts, self.chains, schedule, self._tables, self._terms, ground.constants,
+                ground.worlds, _scratch_for(ground, config, self.chains.machines), played,
+            )  # fmt: skip
+
+        launch(parts, run_part)
+        self.iteration += count
+        self.evaluated += int(played.sum())
+        self._last = self.actions - before
+
+    _last = 0  # actions between the last two verifications
+
+
+def _arrays_of(machines: Machines) -> MachineArrays:
+    """Return a copy of machines as compiled chains take them."""
+    count, modes, tokens = machines.programs.shape
+    code = compile_ids(machines.programs.reshape(-1, tokens)).instructions
+    return MachineArrays(code.reshape(count, modes, tokens).copy(), *machines.copy().arrays)
+
+
+def _scratch_for(ground: Ground, config: EvolveConfig, machines: MachineArrays) -> ChainScratch:
+    """Return memory for the steps of one chain at a time."""
+    worlds, tokens = ground.worlds, config.tokens
+    return ChainScratch(
+        MachineArrays(*(np.empty_like(array[:1]) for array in machines)),
+        np.zeros(len(ground)), np.zeros(len(ground), np.int64), np.zeros(len(ground), np.bool_),
+        MutationScratch.empty(tokens), CompilerScratch.empty(tokens), np.empty((0, 0), np.int16),
+        Lane.empty(worlds.cells.shape[1], worlds.memory.shape[1], 2 * tokens),
+    )  # fmt: skip

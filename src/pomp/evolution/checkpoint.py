@@ -1,6 +1,6 @@
 """What the checkpoint of a search for machines may hold, checked before anything is compiled."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -12,9 +12,10 @@ from pomp.core.schemas import SCORE, Array, Flag, Listed, Number, Record, Row, S
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution.config import EvolveConfig
-from pomp.evolution.genome import RULES, Machines, sensors_of
+from pomp.evolution.genome import RULES, Machines, most_modes, sensors_of
+from pomp.evolution.population import KEPT, Population
+from pomp.evolution.rounds import Round
 
-_MOST_MODES = 4  # with which fresh machines begin, however few they may have later
 _TOTAL = Whole(0, 1 << 62)
 _FACTOR = Number(1e-3, 100.0)
 
@@ -71,10 +72,37 @@ def machines_of(
     return machines
 
 
+def check_progress(
+    hall: Population, populations: Sequence[Population], pending: Sequence[Round],
+    values: Mapping[str, Any], has_begun: bool,
+) -> None:  # fmt: skip
+    """Refuse a checkpoint from which a search could not go on.
+
+    Args:
+        hall: the hall of fame.
+        populations: those of the epoch.
+        pending: rounds that are decided but not finished.
+        values: of the checkpoint.
+        has_begun: whether all rounds that begin populations are finished.
+
+    Raises:
+        DataFileError: says why.
+    """
+    if not hall.machines or not values["epoch"] <= values["round"] >= values["improved"]:
+        raise DataFileError("it has no round that was finished")
+    if not all(one.machines for one in populations) or (has_begun and len(populations) < KEPT):
+        raise DataFileError("populations are missing")
+    numbers = {one.number for one in pending}
+    if len(numbers) < len(pending) or any(number < values["epoch"] for number in numbers):
+        raise DataFileError("a round comes twice, or is one of an earlier epoch")
+    if any(one.is_mirrored and one.machines.modes % 2 for one in pending):
+        raise DataFileError("a machine with mirror images has an odd number of modes")
+
+
 def _schemas_of(machines: Machines, config: EvolveConfig, count: int) -> dict[str, Array]:
     """Return what the arrays of machines must be; they say themselves how many modes there are."""
     modes = machines.defaults.shape[1] if machines.defaults.ndim == 2 else 0
-    Whole(1, max(config.modes, _MOST_MODES)).check(modes, "the number of modes")
+    Whole(1, most_modes(config)).check(modes, "the number of modes")
     literals = 2 * len(sensors_of(config).rows)
     return {
         "programs": Array("uint8", (count, modes, config.tokens), 0, len(LEAPS.tokens)),

@@ -1,17 +1,17 @@
 """Settings of a search for whole machines."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from pomp.core.configs import MOST, check_choices, check_ranges
+from pomp.core.configs import ADDED, MOST, check_choices, check_flags, check_ranges, parse_size
 from pomp.core.errors import ConfigError
 from pomp.machine.config import MAX_MODES
 
 Sensors = Literal["perceptions", "compass"]
 
-BUDGETS = (200, 220, 240)
-"""Calls that one program may spend. A machine must earn the same under all of these budgets, so
-that it cannot use a budget as a clock."""
+BUDGETS = (216, 218, 221, 223)
+"""Calls that one program may spend, with all remainders by 2, 3 and 4. A machine must earn the same
+under all of these budgets, so that it cannot use a budget as a clock."""
 INTERRUPTED = 60
 """Calls after which programs are cut short to measure how fragile their machine is."""
 WITHIN = 0.02
@@ -35,6 +35,15 @@ class EvolveConfig:
     teams: int = 2
     """Rounds that are computed at the same time, each on a core of its own if there is one. The
     result depends on this number, but not on the number of cores."""
+    clean: bool = field(default=True, metadata=ADDED)
+    """Whether machines are wanted that hold without a budget: a program that is cut short ends its
+    episode with what it has earned, and the best machine of which no program was ever cut and that
+    always ended by its own rule is handed over."""
+    sizes: tuple[str, ...] = field(default=(), metadata=ADDED)
+    """Other sizes of the grid, as 16x16, in which machines are judged as well, each in a quarter
+    as many worlds. There, programs may be cut short."""
+    scales: tuple[int, ...] = field(default=(), metadata=ADDED)
+    """Horizons so many times as long in which machines are judged as well, likewise."""
     starts: int = 16
     """Worlds on which a mutated machine is played: fewer if the task has fewer, a quarter if all
     worlds start alike and only what happens later is random."""
@@ -44,7 +53,7 @@ class EvolveConfig:
     """Actions without progress after which an episode is stuck and ends."""
     penalty: float = 0.1
     """What a stuck episode costs, in units of the return."""
-    lateness: float = 0.002
+    lateness: float = 0.02
     """What it costs if a machine does not stop though the task is done."""
     fragility: float = 0.3
     """Share of what a machine loses when its programs are interrupted that is taken off its score.
@@ -69,6 +78,15 @@ class EvolveConfig:
         if not isinstance(own, tuple | list) or not all(isinstance(one, str) for one in own):
             raise ConfigError(f"own_sensors are texts, module:NAME each, got {own!r}")
         object.__setattr__(self, "own_sensors", tuple(own))  # JSON has lists
+        check_flags(self, "clean")
+        for name, kind in (("sizes", str), ("scales", int)):
+            several = getattr(self, name)
+            if not isinstance(several, tuple | list) or not all(type(x) is kind for x in several):
+                example = "16x16" if kind is str else "2"
+                raise ConfigError(f"{name} is a list as [{example}], got {several!r:.80}")
+            object.__setattr__(self, name, tuple(several))
+        for text in self.sizes:
+            parse_size(text)
         check_ranges(self, modes=(1, MAX_MODES), tokens=(5, 180), chains=(1, 65536), teams=(1, 64))
         check_ranges(self, starts=(1, 10_000), validation_starts=(1, 1_000_000), patience=(0, MOST))
         check_ranges(

@@ -16,20 +16,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.compiling import kernel, scalar
-from pomp.core.streams import below
+from pomp.core.compiling import kernel
 from pomp.dsl.mutation import Limits
 from pomp.dsl.parser import parse_tokens
 from pomp.dsl.syntax import Program, tokens_of
 from pomp.dsl.vocabulary import LEAPS
+from pomp.engine.rule_mutation import mutate_rule
 from pomp.evolution.config import EvolveConfig
 from pomp.karel.sensor_set import SHIPPED, SensorSet, find_sensors
 from pomp.karel.sensors import COMPASS, IDLENESS, OWN, PERCEPTIONS, SENSORS
 
 RULES = 4  # of a mode at most, besides its default: R
-
-# Mutations of rules; the first six are of a mode's list.
-_ADD, _REMOVE, _LITERAL, _NARROW, _SWAP, _TARGET, _DEFAULT, _START, _MUTATIONS = range(9)
+_FRESH_MODES = 4  # with which fresh machines begin at most, however few they may have later
 
 
 @dataclass
@@ -162,13 +160,13 @@ def mirror(machines: Machines, chosen: NDArray[np.bool_], known: SensorSet) -> N
         known: the sensors that their rules ask for.
     """
     programs, literals = machines.programs[chosen, -1], machines.literals[chosen, -1]
-    machines.programs[chosen, -1] = _OTHER_TOKENS[programs]
+    machines.programs[chosen, -1] = OTHER_TOKENS[programs]
     machines.literals[chosen, -1] = known.mirror_literals[literals]
 
 
 _IMAGES = {"turnLeft": "turnRight", "turnRight": "turnLeft"}
 _IMAGES |= {sensor.name: sensor.mirror for sensor in SENSORS if sensor.mirror}
-_OTHER_TOKENS = np.array(
+OTHER_TOKENS = np.array(
     LEAPS.encode([_IMAGES.get(token, token) for token in LEAPS.tokens]), np.uint8
 )
 
@@ -186,7 +184,7 @@ def reflect(machines: Machines, known: SensorSet) -> None:
     modes = machines.modes
     half = modes // 2
     other = np.array([*range(half, modes), *range(half), modes, -1], np.int8)
-    machines.programs[:, half:] = _OTHER_TOKENS[machines.programs[:, :half]]
+    machines.programs[:, half:] = OTHER_TOKENS[machines.programs[:, :half]]
     machines.literals[:, half:] = known.mirror_literals[machines.literals[:, :half]]
     machines.targets[:, half:] = other[machines.targets[:, :half]]
     machines.defaults[:, half:] = other[machines.defaults[:, :half]]
@@ -238,75 +236,14 @@ def walkers(config: EvolveConfig) -> Machines:
     return one.repeat(config.chains)
 
 
+def most_modes(config: EvolveConfig) -> int:
+    """Return how many modes a machine may have: as many as fresh ones, which may be more."""
+    return max(config.modes, _FRESH_MODES)
+
+
 def limits_of(config: EvolveConfig) -> Limits:
     """Return which programs a machine may have."""
     return Limits(tokens=config.tokens, depth=5, body=6)
-
-
-@scalar
-def _some_literal(stream, sensors):
-    """Draw a random literal.
-
-    Args:
-        stream: `[1]` uint64, written.
-        sensors: `[S]` int64, the numbers of those that it may be about.
-    """
-    sensor = sensors[below(stream, len(sensors))]
-    return 2 * sensor + below(stream, 2)
-
-
-@scalar
-def _copy_rule(literals, targets, source, target):
-    """Copy one rule of a mode's list over another.
-
-    Args:
-        literals: `[R, 2]` int8, written.
-        targets: `[R]` int8, written.
-        source: the place of the rule.
-        target: where it goes.
-    """
-    targets[target] = targets[source]
-    literals[target, 0] = literals[source, 0]
-    literals[target, 1] = literals[source, 1]
-
-
-@scalar
-def _edit_list(stream, mutation, count, modes, sensors, literals, targets):
-    """Make one mutation in the list of rules of one mode, in place.
-
-    Args:
-        stream: `[1]` uint64, written.
-        mutation: which, one of the first six.
-        count: how many rules the list has.
-        modes: K.
-        sensors: `[S]` int64, the numbers of those that rules may ask for.
-        literals: `[R, 2]` int8, written.
-        targets: `[R]` int8, written.
-    """
-    place = below(stream, count + (mutation == _ADD))
-    if mutation == _ADD:
-        for rule in range(count, place, -1):
-            _copy_rule(literals, targets, rule - 1, rule)
-        targets[place] = below(stream, modes + 1)
-        literals[place, 0] = _some_literal(stream, sensors)
-        literals[place, 1] = -1
-    elif mutation == _REMOVE:
-        for rule in range(place, count - 1):
-            _copy_rule(literals, targets, rule + 1, rule)
-        targets[count - 1] = -1
-    elif mutation == _LITERAL:
-        which = below(stream, 2) if literals[place, 1] >= 0 else 0
-        literals[place, which] = _some_literal(stream, sensors)
-    elif mutation == _NARROW:
-        is_narrow = literals[place, 1] >= 0
-        literals[place, 1] = -1 if is_narrow else _some_literal(stream, sensors)
-    elif mutation == _SWAP:
-        other = below(stream, count)
-        kept = targets[place]
-        targets[place] = targets[other]
-        targets[other] = kept
-    else:
-        targets[place] = below(stream, modes + 1)
 
 
 @kernel
@@ -322,26 +259,8 @@ def mutate_rules(chosen, sensors, streams, literals, targets, defaults, start):
         defaults: `[C, K]` int8, written.
         start: `[C]` int8, written.
     """
-    modes, most = defaults.shape[1], targets.shape[2]
     for machine in range(len(start)):
-        if not chosen[machine]:
-            continue
-        stream = streams[machine : machine + 1]
-        mode = below(stream, modes)
-        count = 0
-        while count < most and targets[machine, mode, count] >= 0:
-            count += 1
-        mutation = below(stream, _MUTATIONS)
-        if mutation == _DEFAULT:
-            defaults[machine, mode] = below(stream, modes + 1)
-        elif mutation == _START:
-            start[machine] = below(stream, modes)
-        else:
-            if count == 0:
-                mutation = _ADD
-            elif mutation == _ADD and count == most:
-                mutation = _LITERAL
-            _edit_list(
-                stream, mutation, count, modes, sensors,
-                literals[machine, mode], targets[machine, mode],
-            )  # fmt: skip
+        if chosen[machine]:
+            stream, first = streams[machine : machine + 1], start[machine : machine + 1]
+            own = literals[machine], targets[machine], defaults[machine]
+            mutate_rule(stream, sensors, own[0], own[1], own[2], first)

@@ -11,11 +11,13 @@ from pomp.core.cuda import THREADS, as_launchable, as_launchable_group, blocks_f
 from pomp.core.resources import slices
 from pomp.dsl.bytecode import Code, compile_ids
 from pomp.engine.lanes import Lane
-from pomp.engine.loading import constants_on_device, cuda_kernels_of, kernels_of
+from pomp.engine.loading import cuda_kernels_of, kernels_of
 from pomp.engine.rule_machine import (
     ACTED,
     PROGRAMS,
     STUCKS,
+    TALLIES,
+    UNCLEAN,
     Earnings,
     Expectations,
     FitnessTerms,
@@ -23,14 +25,10 @@ from pomp.engine.rule_machine import (
 )
 from pomp.evolution.config import BUDGETS, INTERRUPTED, EvolveConfig
 from pomp.evolution.genome import Machines, sensors_of
+from pomp.evolution.ground import Ground
 from pomp.karel.sensors import Sensor
-from pomp.karel.world import WorldBatch, Worlds, memory_of
-from pomp.machine.config import EpisodeConfig
+from pomp.karel.world import WorldBatch
 from pomp.tasks.task import Setting
-
-MOST_STEPS = EpisodeConfig().most_steps
-CALLS_PER_ACTION = 4
-"""Calls that a program spends for each action, more or less."""
 
 
 class StoppedError(Exception):
@@ -50,7 +48,6 @@ class Parents:
         orders: `[C, B]` int64, the order in which each machine plays the worlds.
         trust: a machine that earns what its parent earned, to the bit, in the first so many worlds
             of its order is trusted to do so in all, and not played any more.
-        calls: about how many calls playing them will take, by which the work is cut into pieces.
     """
 
     thresholds: NDArray[np.float64]
@@ -58,21 +55,13 @@ class Parents:
     optimistic: NDArray[np.float64]
     orders: NDArray[np.int64]
     trust: int
-    calls: int = 0
 
     @classmethod
-    def unknown(cls, machines: int, worlds: int, longest: int) -> "Parents":
-        """Return what makes `play_machines` play all machines in all worlds: nothing is known.
-
-        Args:
-            machines: how many, C.
-            worlds: how many, B.
-            longest: calls that an episode may take.
-        """
-        shape, calls = (machines, worlds), machines * worlds * longest
+    def unknown(cls, machines: int, worlds: int) -> "Parents":
+        """Return what makes `play_machines` play all machines in all worlds: nothing is known."""
+        shape = machines, worlds
         orders = np.tile(np.arange(worlds), (machines, 1))  # contiguous: compiled once
-        none = np.full(machines, -np.inf)
-        return cls(none, np.zeros(shape), np.zeros(shape), orders, worlds, calls)
+        return cls(np.full(machines, -np.inf), np.zeros(shape), np.zeros(shape), orders, worlds)
 
 
 @dataclass
@@ -82,7 +71,7 @@ class Scores:
     Attributes:
         earned: `[C, B]` float64, in each world that was played.
         played: `[C]` int32, how many worlds these are; less than B if a machine was given up.
-        tallies: `[C, 3]` int64, episodes that were stuck, programs run and actions taken.
+        tallies: `[C, TALLIES]` int64, what these took and how they ended, added up.
     """
 
     earned: NDArray[np.float64]
@@ -102,6 +91,11 @@ class Scores:
         return self.tallies[:, STUCKS]
 
     @property
+    def unclean(self) -> NDArray[np.int64]:
+        """In how many worlds a program was cut or a machine did not end by its rule, `[C]`."""
+        return self.tallies[:, UNCLEAN]
+
+    @property
     def programs(self) -> NDArray[np.int64]:
         """How many programs each machine ran, `[C]` int64."""
         return self.tallies[:, PROGRAMS]
@@ -115,7 +109,7 @@ class Scores:
 def play_machines(
     setting: Setting,
     machines: Machines,
-    worlds: WorldBatch,
+    worlds: WorldBatch | Ground,
     config: EvolveConfig,
     parents: Parents | None = None,
     *,
@@ -128,7 +122,8 @@ def play_machines(
 
     An episode counts with the least of what it earns under several `budgets` of calls, minus the
     difference to the most, so that nothing that depends on one of them pays, and minus a share of
-    what is lost if programs are interrupted much earlier.
+    what is lost if programs are interrupted much earlier. Where machines must be clean, in worlds
+    of the task's own size and horizon, an episode ends when the least budget cuts a program short.
 
     Args:
         setting: the task.
@@ -145,26 +140,23 @@ def play_machines(
     Raises:
         StoppedError: it said so.
     """
+    ground = worlds if isinstance(worlds, Ground) else Ground.of([(setting, worlds)])
     own = sensors_of(config).own
     code = compile_ids(machines.programs.reshape(-1, machines.programs.shape[2]))
-    limits = np.array([INTERRUPTED, *sorted(budgets)], np.int64)
-    patience = np.full(len(limits), 0 if to_the_end else config.patience, np.int64)
-    patience[0] = config.patience
-    counts = config.fragility, config.penalty, config.lateness
-    terms = FitnessTerms(MOST_STEPS * setting.scale, patience, limits, *counts)
-    if worlds.device == "cuda":
-        return _play_on_gpu(setting, own, code, machines, worlds, terms)
-    arrays = memory_of(worlds)
+    terms = terms_of(ground, config, budgets, to_the_end=to_the_end)
+    if ground.is_on_device:
+        return _play_on_gpu(own, code, machines, ground, terms)
     if parents:
-        return _play_on_cpu(setting, own, code, machines, arrays, terms, parents, threads)
-    longest = terms.most * int(limits.sum())  # calls of an episode
+        return _play_on_cpu(own, code, machines, ground, terms, parents, threads)
+    longest = int(ground.most.max()) * int(terms.limits.sum())  # calls of an episode
     scores = []
-    for part in slices(len(worlds), CALLS_AT_ONCE // longest):
+    for part in slices(len(ground), CALLS_AT_ONCE // longest):
         if stop():
             raise StoppedError
-        some = Worlds(*(array[part] for array in arrays))
-        unknown = Parents.unknown(len(machines), len(some.pose), longest)
-        scores.append(_play_on_cpu(setting, own, code, machines, some, terms, unknown, threads))
+        some, unknown = ground.take(part), Parents.unknown(len(machines), part.stop - part.start)
+        own_terms = terms._replace(most=some.most, is_strict=terms.is_strict[part])
+        calls = len(machines) * len(some) * longest
+        scores.append(_play_on_cpu(own, code, machines, some, own_terms, unknown, threads, calls))
     return _joined(scores)
 
 
@@ -177,24 +169,37 @@ def _joined(scores: list[Scores]) -> Scores:
     return Scores(earned, played, np.array([one.tallies for one in scores]).sum(axis=0))
 
 
+def terms_of(
+    ground: Ground, config: EvolveConfig, budgets: Sequence[int] = BUDGETS, *, to_the_end: bool
+) -> FitnessTerms:
+    """Return what episodes in these worlds count with, and when they are given up."""
+    limits = np.array([INTERRUPTED, *sorted(budgets)], np.int64)
+    patience = np.full(len(limits), 0 if to_the_end else config.patience, np.int64)
+    patience[0] = config.patience
+    is_strict = ground.is_own & config.clean
+    counts = config.fragility, config.penalty, config.lateness
+    return FitnessTerms(ground.most, is_strict, patience, limits, *counts)
+
+
 def _play_on_cpu(
-    setting: Setting, own: tuple[Sensor, ...], code: Code, machines: Machines, worlds: Worlds,
-    terms: FitnessTerms, known: Parents, threads: int | None,
+    own: tuple[Sensor, ...], code: Code, machines: Machines, ground: Ground,
+    terms: FitnessTerms, known: Parents, threads: int | None, calls: int = 0,
 ) -> Scores:  # fmt: skip
     """Play on the CPU, machines spread over threads; signals are heard between two pieces."""
-    count, needs = len(machines), known.thresholds * len(worlds.pose)
+    count, worlds = len(machines), ground.worlds
+    needs = known.thresholds * len(ground)
     expected = Expectations(needs, known.earned, known.optimistic, known.orders, known.trust)
-    earned, tallies = np.zeros((count, len(worlds.pose))), np.zeros((count, 3), np.int64)
+    earned, tallies = np.zeros((count, len(ground))), np.zeros((count, TALLIES), np.int64)
     earnings = Earnings(earned, np.zeros(count, np.int32), tallies)
     played = RuleMachines(code.instructions, *machines.arrays[1:])
-    run_machines = kernels_of(setting.task, own).run_machines
+    run_machines = kernels_of(ground.largest.task, own).run_machines
     parts = parts_for(count, threads, least=8)
-    pieces = max(parts, min(count, pieces_for(parts, known.calls)))
+    pieces = max(parts, min(count, pieces_for(parts, calls)))
 
     def run_piece(piece: int) -> None:
         scratch = Lane.empty(worlds.cells.shape[1], worlds.memory.shape[1], code.depth)
         run_machines(
-            piece, pieces, played, terms, expected, setting.constants, worlds, earnings, scratch,
+            piece, pieces, played, terms, expected, ground.constants, worlds, earnings, scratch
         )  # fmt: skip
 
     launch(parts, run_piece, pieces)
@@ -202,18 +207,17 @@ def _play_on_cpu(
 
 
 def _play_on_gpu(
-    setting: Setting, own: tuple[Sensor, ...], code: Code, machines: Machines, worlds: WorldBatch,
-    terms: FitnessTerms,
+    own: tuple[Sensor, ...], code: Code, machines: Machines, ground: Ground, terms: FitnessTerms
 ) -> Scores:  # fmt: skip
     """Play on the GPU, a thread for each machine and world; no machine is given up."""
-    shape = len(machines), len(worlds)
-    earned, tallies = to_device(np.zeros(shape)), to_device(np.zeros((*shape, 3), np.int64))
+    shape = len(machines), len(ground)
+    earned, tallies = to_device(np.zeros(shape)), to_device(np.zeros((*shape, TALLIES), np.int64))
     played = RuleMachines(*map(to_device, (code.instructions, *machines.arrays[1:])))
-    terms = terms._replace(patience=to_device(terms.patience), limits=to_device(terms.limits))
-    run_machines = cuda_kernels_of(setting, code.depth, own).run_machines
+    terms = FitnessTerms(*(to_device(one) if np.ndim(one) else one for one in terms))
+    run_machines = cuda_kernels_of(ground.largest, code.depth, own).run_machines
     run_machines[blocks_for(shape[0] * shape[1]), THREADS](
-        as_launchable_group(played), as_launchable_group(terms), constants_on_device(setting),
-        as_launchable_group(memory_of(worlds)), as_launchable(earned), as_launchable(tallies),
+        as_launchable_group(played), as_launchable_group(terms), as_launchable(ground.constants),
+        as_launchable_group(ground.worlds), as_launchable(earned), as_launchable(tallies),
     )  # fmt: skip
     all_worlds = np.full(shape[0], shape[1], np.int32)
     return Scores(earned.copy_to_host(), all_worlds, tallies.copy_to_host().sum(axis=1))

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.streams import Purpose, branch, open_streams
-from pomp.engine.starts import begin, draw_starts
 from pomp.evolution.anneal import Annealing
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.genome import Machines
-from pomp.karel.world import WorldBatch
+from pomp.evolution.ground import Ground
+from pomp.evolution.stepped import SteppedAnnealing
 from pomp.tasks.task import Setting
 
 NEW, CHOICES, CHAINS = range(3)  # what a round draws from: one branch of its stream for each
@@ -72,33 +72,34 @@ def draws_of(seed: int, number: int) -> NDArray[np.uint64]:
 
 
 def run_round(
-    setting: Setting, worlds: WorldBatch, seed: int, config: EvolveConfig, one: Round,
+    setting: Setting, ground: Ground, seed: int, config: EvolveConfig, one: Round,
     stop: Callable[[int], bool], threads: int | None = None,
 ) -> RoundResult | None:  # fmt: skip
     """Anneal until the round's budget is spent, or until it is stopped.
 
     Args:
         setting: the task.
-        worlds: B worlds on which machines are played.
+        ground: B worlds on which machines are played.
         seed: of the search.
         config: of the search.
         one: the round.
-        stop: called before every step with the number of machines played so far; True stops.
+        stop: called before some steps with the number of machines played so far; True stops.
         threads: at most so many; None: one per core.
 
     Returns:
         What was found, or None if the round was stopped before its end.
     """
     stream = branch(draws_of(seed, one.number), CHAINS)[0]
-    annealing = Annealing(
-        setting, worlds, one.machines.copy(), stream, config,
+    kind = SteppedAnnealing if ground.is_on_device else Annealing
+    annealing = kind(
+        setting, ground, one.machines.copy(), stream, config,
         temperature_factor=one.temperature_factor, length_factor=one.length_factor,
         action_factor=one.action_factor, is_mirrored=one.is_mirrored, threads=threads,
     )  # fmt: skip
     while not annealing.is_finished:
         if stop(annealing.evaluated):
             return None
-        annealing.step()
+        annealing.advance()
     return RoundResult(
         annealing.best,
         annealing.best_score,
@@ -106,11 +107,3 @@ def run_round(
         annealing.programs,
         annealing.actions,
     )
-
-
-def some_starts(setting: Setting, count: int, seed: int, purpose: Purpose) -> WorldBatch:
-    """Return all starts if there are few and nothing is random later, else draw `count` starts."""
-    starts = setting.list_starts() if setting.task.starts is not None else ()
-    if not setting.task.draws(setting) and 0 < len(starts) <= count:
-        return begin(setting, [start.map for start in starts])
-    return draw_starts(setting, count, seed, purpose)

@@ -1,18 +1,19 @@
 """The search for one machine: epochs of annealing rounds over populations."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.errors import DataFileError
 from pomp.core.streams import Purpose, branch, draw_units
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
-from pomp.evolution.checkpoint import machines_of, values_schema
-from pomp.evolution.config import BUDGETS, WITHIN, EvolveConfig
+from pomp.evolution.checkpoint import check_progress, machines_of, values_schema
+from pomp.evolution.config import BUDGETS, EvolveConfig
 from pomp.evolution.genome import (
     Machines,
     divide,
@@ -23,12 +24,13 @@ from pomp.evolution.genome import (
     walkers,
     with_images,
 )
+from pomp.evolution.ground import Ground, some_ground
 from pomp.evolution.play import Scores, StoppedError, play_machines
-from pomp.evolution.rounds import CHOICES, NEW, Round, RoundResult, draws_of, some_starts
+from pomp.evolution.population import KEPT, Population, is_robust
+from pomp.evolution.rounds import CHOICES, NEW, Round, RoundResult, draws_of
 from pomp.evolution.teams import Teams
 from pomp.tasks.task import Setting
 
-_KEPT = 4  # machines of a population, and of the hall of fame
 _ONE, _PAIR, _FOUR, _WALKER = range(4)  # how machines begin; pair, four: with mirror images
 _MIRRORED = (_PAIR, _FOUR)
 _TRIALS = {
@@ -50,41 +52,12 @@ _GROWTH = 0.35  # probability that a later round begins with a mode more
 _TEMPERATURES = (0.03, 0.1, 0.3, 1.0)  # temperature factors of later rounds, one is drawn
 _LENGTHS = (0.3, 0.6, 1.2)  # length factors of later rounds, one is drawn
 
+_MOST_GIVEN, _GIVEN_TEMPERATURE = 8, 0.3  # given machines that begin populations, and how warm
+_UNCLEAN = 1.0  # what an episode costs in validation in which a machine is not clean
+_CLEAN_STARTS = 1000  # worlds in which a machine must be clean to be handed over as such
+
 _PENDING = "pending."
 _COUNTS = ("round", "epoch", "improved", "starts", "evaluated", "programs", "actions")
-
-
-@dataclass
-class Population:
-    """The best machines of rounds that continue one another, the best first.
-
-    Attributes:
-        number: the round that began this population.
-        machines: at most `_KEPT` of them, each alone.
-        scores: their scores.
-    """
-
-    number: int = 0
-    machines: list[Machines] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-
-    @property
-    def best(self) -> float:
-        """The best score; minus infinity if there is no machine yet."""
-        return self.scores[0] if self.scores else -np.inf
-
-    def add(self, machine: Machines, score: float) -> None:
-        """Insert a machine by its score and drop what then exceeds the size."""
-        place = sum(other >= score for other in self.scores)
-        self.machines.insert(place, machine)
-        self.scores.insert(place, score)
-        del self.machines[_KEPT:], self.scores[_KEPT:]
-
-
-def is_robust(by_budget: Mapping[int, float]) -> bool:
-    """Whether returns under the budgets differ little enough from that under the middle one."""
-    middle = by_budget[BUDGETS[1]]
-    return all(abs(earned - middle) <= WITHIN for earned in by_budget.values())
 
 
 class Evolution:
@@ -99,6 +72,8 @@ class Evolution:
         config: of the search.
         device: where machines are played, cpu or cuda.
         workers: processes that compute rounds; with 1, rounds are computed in this one.
+        given: machines that the first epoch begins with, each alone; of more than `_MOST_GIVEN` the
+            best.
 
     Attributes:
         round: the number of the round that is finished next, from 0.
@@ -123,18 +98,19 @@ class Evolution:
         config: EvolveConfig,
         device: str = "cpu",
         workers: int = 1,
+        given: Sequence[Machines] = (),
     ) -> None:
         self.config = config if setting.task.is_restless else replace(config, fragility=0.0)
         self.setting, self.seed, self.device = setting, seed, device
         self.round, self.evaluated, self.programs, self.actions = 0, 0, 0, 0
         self.epoch, self.improved = 0, 0
+        self._given = list(given)
         self.populations: list[Population] = []
         self.hall = Population()
         self.pending: list[Round] = []
         self._played: dict[int, RoundResult] = {}  # what rounds found whose validation was stopped
         self.starts = self.first_starts
-        validation = some_starts(setting, config.validation_starts, seed, Purpose.VALIDATION)
-        self.validation_worlds = validation.to(device)
+        self.validation_ground = self._draw_validation(config.validation_starts)
         self._teams = Teams(setting, seed, self.config, device, workers)
 
     @property
@@ -163,6 +139,8 @@ class Evolution:
         Returns:
             Whether the next round came to its end; if not, decided rounds are still computed.
         """
+        if not self.round and not self.pending:
+            self._take_given()
         while self._may_decide():
             self.pending.append(self._decide(self.round + len(self.pending)))
         one = self.pending[0]
@@ -189,9 +167,22 @@ class Evolution:
         """Stop rounds that are being computed; they begin anew with the next `advance`."""
         self._teams.close()
 
+    def _take_given(self) -> None:
+        """Keep the best of the given machines, and let them into the hall of fame."""
+        earned = [float(self.validate(one).scores[0]) for one in self._given]
+        for place in np.argsort(earned, kind="stable")[::-1][:_MOST_GIVEN]:
+            self.hall.add(self._given[place], earned[place])
+        places = sorted(np.argsort(earned, kind="stable")[::-1][:_MOST_GIVEN])
+        self._given = [self._given[place] for place in places]
+
+    def _first_rounds(self, epoch: int) -> int:
+        """Return how many rounds begin populations in the epoch that began with a round."""
+        given = 0 if epoch else min(len(self._given), _MOST_GIVEN)
+        return given + len(_TRIALS[self.config.sensors])
+
     def _may_decide(self) -> bool:
         """Whether one more round can be decided now."""
-        trials = len(_TRIALS[self.config.sensors])
+        trials = self._first_rounds(self.epoch)
         if self.round + len(self.pending) - self.epoch < trials:
             return True
         return self.round - self.epoch >= trials and len(self.pending) < self.config.teams
@@ -199,7 +190,11 @@ class Evolution:
     def _decide(self, number: int) -> Round:
         """Decide what a round does."""
         draws = draws_of(self.seed, number)
-        place, trials = number - self.epoch, _TRIALS[self.config.sensors]
+        trials = _TRIALS[self.config.sensors]
+        place = number - self.epoch - (self._first_rounds(self.epoch) - len(trials))
+        if place < 0:
+            machines = self._given[place].repeat(self.config.chains)
+            return Round(machines, number, number, self.starts, _GIVEN_TEMPERATURE, 1.0)
         if place < len(trials):
             kind, length, more_actions = trials[place]
             machines, is_mirrored = self._fresh_chains(kind, draws), kind in _MIRRORED
@@ -221,8 +216,8 @@ class Evolution:
         Raises:
             StoppedError: nothing was added, since validation was stopped.
         """
-        worlds, machine = self.validation_worlds, found.machine
-        scores = play_machines(self.setting, machine, worlds, self.config, stop=stop).scores
+        ground, machine = self.validation_ground, found.machine
+        scores = play_machines(self.setting, machine, ground, self.config, stop=stop).scores
         fitness, earned = float(scores[0]), float(self.validate(machine, stop).scores[0])
         self.pending.remove(one)
         self.evaluated += found.evaluated
@@ -242,7 +237,7 @@ class Evolution:
         if fitness > best:
             self.improved = self.round
         self.round += 1
-        least = len(_TRIALS[self.config.sensors]) + sum(rounds for rounds, _ in _STAGES)
+        least = self._first_rounds(self.epoch) + sum(rounds for rounds, _ in _STAGES)
         if self.round - self.epoch > least and self.round - self.improved > _STALE:
             self.close()
             self.pending, self.populations = [], []
@@ -251,35 +246,57 @@ class Evolution:
     def validate(self, machines: Machines, stop: Callable[[], bool] = lambda: False) -> Scores:
         """Play machines in the validation worlds, stuck episodes to their very end.
 
+        Where machines must be clean, an episode in which one is not costs as much as all rewards.
+
         Raises:
             StoppedError: it was stopped.
         """
-        given = (self.setting, machines, self.validation_worlds, self.config)
-        return play_machines(*given, to_the_end=True, stop=stop)
+        config = self.config
+        if config.clean:
+            config = replace(config, penalty=_UNCLEAN, lateness=_UNCLEAN)
+        ground = self.validation_ground
+        return play_machines(self.setting, machines, ground, config, to_the_end=True, stop=stop)
 
     def validate_by_budget(self, machine: Machines) -> dict[int, float]:
         """Return what a machine earns in the validation worlds under each of the budgets."""
-        plain = replace(self.config, penalty=0.0, lateness=0.0, fragility=0.0)
+        plain = replace(self.config, penalty=0.0, lateness=0.0, fragility=0.0, clean=False)
 
         def earned(budget: int) -> float:
-            worlds, budgets = self.validation_worlds, (budget,)
+            ground, budgets = self.validation_ground, (budget,)
             found = play_machines(
-                self.setting, machine, worlds, plain, budgets=budgets, to_the_end=True
+                self.setting, machine, ground, plain, budgets=budgets, to_the_end=True
             )
             return float(found.scores[0])
 
         return {budget: earned(budget) for budget in BUDGETS}
 
+    def is_clean(self, machine: Machines) -> bool:
+        """Whether no program is cut and a machine ends by its rule in many validation worlds."""
+        ground = self._many_worlds
+        strict = replace(self.config, clean=True)
+        found = play_machines(self.setting, machine, ground, strict, to_the_end=True)
+        return not found.unclean.any()
+
+    @cached_property
+    def _many_worlds(self) -> Ground:
+        return self._draw_validation(max(_CLEAN_STARTS, self.config.validation_starts))
+
+    def _draw_validation(self, count: int) -> Ground:
+        asked = self.setting, self.config, count, self.seed
+        return some_ground(*asked, Purpose.VALIDATION, self.device)
+
     def choose(self) -> tuple[Machines, float]:
         """Choose the machine that the search hands over.
 
         Returns:
-            The best machine in the hall of fame whose return does not depend on the budget, or the
-            best of all if every one does; and what it earned in validation.
+            The best machine in the hall of fame that is clean, if that is wanted; or else whose
+            return does not depend on the budget; or the best of all if there is none; and what it
+            earned in validation.
         """
         found = list(zip(self.hall.machines, self.hall.scores, strict=True))
+        clean = (pair for pair in found if self.config.clean and self.is_clean(pair[0]))
         robust = (pair for pair in found if is_robust(self.validate_by_budget(pair[0])))
-        return next(robust, found[0])
+        return next(chain(clean, robust), found[0])
 
     def _choose_population(self, place: int) -> Population:
         """Choose the population that a later round continues; fewer and fewer take turns.
@@ -375,7 +392,7 @@ class Evolution:
             DataFileError: they are damaged, or those of another search.
         """
         most = 2 * _MORE_STARTS * self.first_starts
-        values_schema(_COUNTS, _KEPT, self.first_starts, most).check(values)
+        values_schema(_COUNTS, KEPT, self.first_starts, most).check(values)
 
         def read(prefix: str, count: int) -> Machines:
             return machines_of(arrays, prefix, self.config, count)
@@ -390,28 +407,8 @@ class Evolution:
             Round(read(f"{_PENDING}{place}.", self.config.chains), **one)
             for place, one in enumerate(values["pending"])
         ]
-        self._check_progress(hall, populations, pending, values)
+        has_begun = values["round"] - values["epoch"] >= self._first_rounds(values["epoch"])
+        check_progress(hall, populations, pending, values, has_begun)
         self.hall, self.populations, self.pending = hall, populations, pending
         for name in _COUNTS:
             setattr(self, name, values[name])
-
-    def _check_progress(
-        self, hall: Population, populations: list[Population], pending: list[Round],
-        values: dict[str, Any],
-    ) -> None:  # fmt: skip
-        """Refuse a checkpoint from which a search could not go on.
-
-        Raises:
-            DataFileError: says why.
-        """
-        done = values["round"] - values["epoch"]
-        if not hall.machines or done < 0 or values["improved"] > values["round"]:
-            raise DataFileError("it has no round that was finished")
-        has_begun = done >= len(_TRIALS[self.config.sensors])
-        if not all(one.machines for one in populations) or (has_begun and len(populations) < _KEPT):
-            raise DataFileError("populations are missing")
-        numbers = {one.number for one in pending}
-        if len(numbers) < len(pending) or any(number < values["epoch"] for number in numbers):
-            raise DataFileError("a round comes twice, or is one of an earlier epoch")
-        if any(one.is_mirrored and one.machines.modes % 2 for one in pending):
-            raise DataFileError("a machine with mirror images has an odd number of modes")

@@ -21,9 +21,9 @@ from pomp.core.errors import ConfigError, PompError
 from pomp.core.processes import main_hidden
 from pomp.core.streams import Purpose
 from pomp.evolution.config import EvolveConfig
+from pomp.evolution.ground import Ground, some_ground
 from pomp.evolution.play import play_machines
-from pomp.evolution.rounds import Round, RoundResult, run_round, some_starts
-from pomp.karel.world import WorldBatch
+from pomp.evolution.rounds import Round, RoundResult, run_round
 from pomp.tasks.catalog import find_task, source_of
 from pomp.tasks.task import Setting
 
@@ -54,7 +54,7 @@ class Teams:
         self._begun: dict[int, Future[RoundResult | None]] = {}
         self._tried = 0  # machines played by the round that is computed in this process
         self._is_compiled = False
-        self._worlds = lru_cache(1)(self._draw)
+        self._ground = lru_cache(1)(self._draw)
 
     @property
     def tried(self) -> int:
@@ -62,18 +62,23 @@ class Teams:
         return self._tried + sum(_pool(self._workers).counts[one % _SLOTS] for one in self._begun)
 
     def begin(self, one: Round) -> None:
-        """Let a round begin as soon as a process is free; does nothing if it has begun."""
+        """Let a round begin as soon as a process is free; does nothing if it has begun.
+
+        Raises:
+            PompError: a process ended.
+        """
         if self._workers == 1 or one.number in self._begun:
             return
         if not self._is_compiled:  # here, so that the processes need not do it side by side
-            worlds = self._worlds(one.starts).take([0])
-            play_machines(self._setting, one.machines.take([0]), worlds, self._config)
+            ground = self._ground(one.starts)
+            play_machines(self._setting, one.machines.take([0]), ground, self._config)
             self._is_compiled = True
         pool = _pool(self._workers)
         pool.counts[one.number % _SLOTS] = 0
         threads = max(1, thread_count() // self._workers)
         told = _name_of(self._setting), self._seed, self._config, one, threads
-        with _signals_held(), main_hidden():  # until the process that may begin here has begun
+        # Signals are held until the process that may begin here has begun.
+        with self._noticing_deaths(), _signals_held(), main_hidden():
             self._begun[one.number] = pool.executor.submit(_work, os.getcwd(), *told)
 
     def wait(self, one: Round, stop: Callable[[], bool]) -> RoundResult | None:
@@ -91,27 +96,37 @@ class Teams:
         """
         if self._workers == 1:
             return self._run_here(one, stop)
-        pool, future = _pool(self._workers), self._begun[one.number]
+        future = self._begun[one.number]
         while not future.done():
             if stop():
                 return None
             wait([future], _POLL)
+        return self.result(one)
+
+    @contextmanager
+    def _noticing_deaths(self) -> Iterator[None]:
+        """End all processes when one was killed, which breaks their pool, and say so."""
         try:
-            return self.result(one)
+            yield
         except BrokenProcessPool as error:
             self._begun.clear()
-            pool.end()
+            _pool(self._workers).end()
             _pool.cache_clear()
             what = "a process of the search was killed (perhaps there is too little memory)"
             raise PompError(f"{what}; go on with --resume") from error
 
     def result(self, one: Round) -> RoundResult | None:
-        """Return what a round has found and forget it, or None if it has not come to its end."""
+        """Return what a round has found and forget it, or None if it has not come to its end.
+
+        Raises:
+            PompError: its process ended.
+        """
         future = self._begun.get(one.number)
         if future is None or not future.done():
             return None
         del self._begun[one.number]
-        return future.result()
+        with self._noticing_deaths():
+            return future.result()
 
     def close(self) -> None:
         """Stop all rounds that are being computed, and forget them."""
@@ -132,16 +147,16 @@ class Teams:
             self._tried = tried
             return stop()
 
-        worlds = self._worlds(one.starts)
+        ground = self._ground(one.starts)
         try:
-            return run_round(self._setting, worlds, self._seed, self._config, one, is_stopped)
+            return run_round(self._setting, ground, self._seed, self._config, one, is_stopped)
         finally:
             self._tried = 0
 
-    def _draw(self, starts: int) -> WorldBatch:
+    def _draw(self, starts: int) -> Ground:
         """Return the worlds of rounds with so many starts."""
-        worlds = some_starts(self._setting, starts, self._seed, Purpose.SEARCH)
-        return worlds.to(self._device)
+        asked = self._setting, self._config, starts, self._seed
+        return some_ground(*asked, Purpose.SEARCH, self._device)
 
 
 class _Pool:
@@ -215,8 +230,8 @@ def _work(
 
     os.chdir(folder)
     setting = _setting_of(name)
-    worlds = _worlds_of(name, one.starts, seed)
-    return run_round(setting, worlds, seed, config, one, is_stopped, threads)
+    ground = _ground_of(name, config, one.starts, seed)
+    return run_round(setting, ground, seed, config, one, is_stopped, threads)
 
 
 def _name_of(setting: Setting) -> _Named:
@@ -242,6 +257,6 @@ def _setting_of(name: _Named) -> Setting:
 
 
 @lru_cache(1)
-def _worlds_of(name: _Named, starts: int, seed: int) -> WorldBatch:
+def _ground_of(name: _Named, config: EvolveConfig, starts: int, seed: int) -> Ground:
     """Return the worlds of rounds with so many starts."""
-    return some_starts(_setting_of(name), starts, seed, Purpose.SEARCH)
+    return some_ground(_setting_of(name), config, starts, seed, Purpose.SEARCH, "cpu")

@@ -1,10 +1,16 @@
-"""Turn machines of the search into program machines, which can be printed and run anywhere."""
+"""Turn machines of the search into program machines, which can be printed and run, and back."""
 
+import numpy as np
+
+from pomp.core.errors import ConfigError
+from pomp.dsl.parser import parse
+from pomp.dsl.syntax import tokens_of
 from pomp.dsl.vocabulary import LEAPS
-from pomp.evolution.genome import Machines
-from pomp.karel.sensor_set import SHIPPED, SensorSet
+from pomp.evolution.config import EvolveConfig
+from pomp.evolution.genome import RULES, Machines, askable, most_modes, sensors_of
+from pomp.karel.sensor_set import COUNTING, SHIPPED, SensorSet
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.sensors import print_condition
+from pomp.machine.sensors import print_condition, read_condition
 from pomp.machine.transitions import DecisionList, Rule
 from pomp.tasks.task import Setting
 
@@ -59,3 +65,63 @@ def _rules_of(machines: Machines, row: int, mode: int, known: SensorSet) -> tupl
 def _target(machines: Machines, target: int) -> int | None:
     """Return the mode that a target means, or None: stop."""
     return None if target == machines.modes else target
+
+
+def from_program_machine(machine: ProgramMachine, config: EvolveConfig) -> Machines:
+    """Turn a program machine into one of the search, alone.
+
+    Args:
+        machine: which.
+        config: of the search, which says how large machines may be and what rules may ask for.
+
+    Raises:
+        ConfigError: it has no rules, or the search could not have found it; says why.
+    """
+    by, modes = machine.transition, len(machine.modes)
+    if not isinstance(by, DecisionList):
+        raise ConfigError(f"its transitions are a {by.kind}; a search takes machines with rules")
+    if modes > (most := most_modes(config)):
+        raise ConfigError(f"it has {modes} modes, the search at most {most} (--modes)")
+    if len(by.start) > 1 or by.start[0].to is None:
+        raise ConfigError("its first mode depends on what is seen; a search begins with one mode")
+    literals = np.full((1, modes, RULES, 2), -1, np.int8)
+    targets = np.full((1, modes, RULES), -1, np.int8)
+    for mode, (*rules, _) in enumerate(by.after):
+        if len(rules) > RULES:
+            raise ConfigError(f"a mode has {len(rules)} rules with conditions, at most {RULES} fit")
+        for place, rule in enumerate(rules):
+            targets[0, mode, place] = modes if rule.to is None else rule.to
+            found = _literals_of(rule, by, config)
+            literals[0, mode, place, : len(found)] = found
+    defaults = [modes if rules[-1].to is None else rules[-1].to for rules in by.after]
+    programs = np.array([[_ids_of(program, config.tokens) for program in machine.modes]], np.uint8)
+    start = np.array([by.start[0].to], np.int8)
+    return Machines(programs, literals, targets, np.array([defaults], np.int8), start)
+
+
+def _literals_of(rule: Rule, by: DecisionList, config: EvolveConfig) -> list[int]:
+    """Return the conditions of a rule as literals of the search."""
+    if len(rule.when) > 2:
+        raise ConfigError(f"a rule has {len(rule.when)} conditions, at most 2 fit")
+    if COUNTING in by.extras:
+        raise ConfigError("its rules count; a search has no rules that do")
+    known, may_ask, found = sensors_of(config), set(askable(config)), []
+    for condition in rule.when:
+        name = print_condition(read_condition(condition, by.known), by.known)
+        if name.removeprefix("not ") not in known.names:
+            raise ConfigError(f"it asks for '{name}', a sensor that the search lacks (--sensor)")
+        literal = read_condition(name, known)
+        if literal >> 1 not in may_ask:
+            raise ConfigError(f"it asks for '{name}', which takes --sensors compass")
+        found.append(literal)
+    return found
+
+
+def _ids_of(program: str, tokens: int) -> list[int]:
+    """Return a program as padded token ids."""
+    words = tokens_of(parse(program))
+    if unknown := [word for word in words if word not in LEAPS.id_of]:
+        raise ConfigError(f"a program has '{unknown[0]}', which a search does not know")
+    if len(words) > tokens:
+        raise ConfigError(f"a program has {len(words)} tokens, at most {tokens} fit (--set tokens)")
+    return LEAPS.encode(words) + [LEAPS.pad] * (tokens - len(words))

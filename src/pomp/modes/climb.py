@@ -67,12 +67,17 @@ class ClimbRun:
         return self.evaluated / self.config.candidates
 
     def ask(self) -> NDArray[np.uint8]:
-        """Propose `[C, L]` uint8: a mutation of every chain's program, or a fresh one."""
+        """Propose `[C, L]` uint8: a mutation of every chain's program, or a fresh or given one."""
         config = self.config
         limits = Limits(tokens=config.max_tokens, depth=config.max_depth, body=config.max_body)
-        return propose_programs(
+        proposed = propose_programs(
             self.programs, self.is_new, self.mutation_streams, config.mutations, limits
         )
+        if self.iteration == 1:
+            for row, program in zip(proposed, config.given.splitlines(), strict=False):
+                ids = LEAPS.encode(program.split())
+                row[: len(ids)], row[len(ids) :] = ids, LEAPS.pad
+        return proposed
 
     def tell(
         self,

@@ -7,7 +7,7 @@ the field says what the paper has, which methods of the paper take in all preset
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pomp.core.configs import MOST, check_choices, check_ranges
+from pomp.core.configs import ADDED, MOST, check_choices, check_ranges
 from pomp.core.errors import ConfigError
 
 Init = Literal[
@@ -151,6 +151,8 @@ class ClimbConfig:
     """Budget: how many candidates are scored at most."""
     solved_score: float = 1.1
     """The score, bonus included, at which a run stops."""
+    given: str = field(default="", metadata=ADDED)
+    """Programs that the first chains begin with, one per line."""
 
     def __post_init__(self) -> None:
         final = self.final_temperature
@@ -162,6 +164,9 @@ class ClimbConfig:
         if self.acceptance == "anneal" and not 0 < final <= self.initial_temperature:
             expected = "above 0 and not above initial_temperature"
             raise ConfigError(f"final_temperature must be {expected}, got {final}")
+        if len(self.given.splitlines()) > self.chains:
+            count = len(self.given.splitlines())
+            raise ConfigError(f"{count} programs are given, but there are {self.chains} chains")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -23,8 +23,9 @@ from pomp.core.cuda import check_device
 from pomp.core.schemas import COUNT, SCORE, Listed, Number, Record
 from pomp.evolution.config import BUDGETS
 from pomp.evolution.genome import sensors_of
-from pomp.evolution.search import Evolution, is_robust
-from pomp.evolution.texts import to_program_machine
+from pomp.evolution.population import is_robust
+from pomp.evolution.search import Evolution
+from pomp.evolution.texts import from_program_machine, to_program_machine
 from pomp.machine.evaluation import evaluate
 from pomp.machine.policy import ProgramMachine
 from pomp.runs.asked import (
@@ -41,6 +42,8 @@ from pomp.runs.asked import (
 )
 from pomp.runs.evolve_plan import EvolvePlan
 from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder, as_folder, name_of
+from pomp.runs.given_machines import given_for, read_given_machines
+from pomp.runs.given_programs import FROM
 from pomp.runs.published import TEXT
 from pomp.runs.results import (
     EVALUATION_FILE,
@@ -87,7 +90,9 @@ def evolve(
         rounds: end each search after so many rounds instead, so that the result depends on the
             seed alone.
         settings: settings to change, as `{"modes": 4, "tokens": 60}`; `own_sensors` has sensors of
-            one's own, or their `module:NAME`, that rules may ask for as well.
+            one's own, or their `module:NAME`, that rules may ask for as well; `from` has machines
+            that the searches begin with: a file `*.machine`, `zoo:TASK`, or a folder with machines,
+            of which those that cannot be used are named and left out.
         device: where machines are played: cpu (the default), cuda or auto.
         out: the run's folder; None: the run is in memory. One that names
             modules of your own is resumed as `RunFolder(path, allow=["module"])`.
@@ -104,6 +109,7 @@ def evolve(
     with closing(as_folder(out)) as folder:
         chosen = None if tasks is None else tuple(read_settings(tasks))
         changes = with_sources(settings or {})
+        begin_with = changes.pop(FROM, None)
         changes |= {} if sensors is None else {"sensors": sensors}
         sensed = changes.get(OWN_SENSORS, ())
         before = (
@@ -126,6 +132,10 @@ def evolve(
         }
         plan = replace(before, **{name: one for name, one in given.items() if one is not None})
         check_named(plan.settings)
+        if begin_with is not None:
+            trusted = (*folder.allow, *task_modules(plan.settings), *modules_of(sensed))
+            texts = read_given_machines(begin_with, plan.settings, plan.config, trusted)
+            plan = replace(plan, given=texts)
         folder.open("evolve", plan.describe, resume=resume, growth=before.growth(folder))
         return _run(EvolveRun(plan, folder), on_event)
 
@@ -198,7 +208,9 @@ class EvolveSeed:
         self._records: list[dict[str, Any]] = []
         self.learned: LearnedMachine | None = None
         workers = 1 if plan.device == "cuda" else min(plan.config.teams, thread_count())
-        self.evolution = Evolution(setting, seed, plan.config, plan.device, workers)
+        trusted = (*task_modules([setting]), *modules_of(plan.config.own_sensors))
+        given = given_for(setting, plan.given, plan.config, trusted)
+        self.evolution = Evolution(setting, seed, plan.config, plan.device, workers, given)
 
     @property
     def is_finished(self) -> bool:
@@ -281,7 +293,9 @@ class EvolveSeed:
         known = sensors_of(self.plan.config)
         machine = to_program_machine(self.setting, chosen, known=known)
         end = np.inf if self.plan.rounds else 60 * SIMPLIFYING * self.plan.minutes
-        machine = simplify(machine, seed=self.seed, stop=lambda: self._spent > end).machine
+        simpler = simplify(machine, seed=self.seed, stop=lambda: self._spent > end).machine
+        is_clean, stays_clean = self.evolution.is_clean(chosen), self._is_clean(simpler)
+        machine = simpler if stays_clean or not is_clean else machine
         found = evaluate(machine)
         budgets = {budget: evaluate(with_budget(machine, budget)).mean for budget in BUDGETS}
         is_dependent = not is_robust(budgets)
@@ -294,6 +308,7 @@ class EvolveSeed:
             "validation": validation,
             "budgets": budgets,
             DEPENDENT: is_dependent,
+            "clean": is_clean or stays_clean,
             "search": {
                 "rounds": self.evolution.round,
                 "machines": self.evolution.evaluated,
@@ -302,6 +317,9 @@ class EvolveSeed:
             },
         }
         self.learned = write_learned(self.setting, self.seed, machine, found, about, self._folder)
+
+    def _is_clean(self, machine: ProgramMachine) -> bool:
+        return self.evolution.is_clean(from_program_machine(machine, self.plan.config))
 
     def progress(self) -> Progress:
         """Say how much of the search is over, and what it has found."""

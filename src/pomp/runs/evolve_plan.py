@@ -6,15 +6,18 @@ from typing import Any
 
 from pomp.core.configs import MOST, from_json, to_json
 from pomp.core.errors import ConfigError
-from pomp.core.schemas import COUNT, FREE, Listed, Named, Number, Schema, Whole
+from pomp.core.schemas import COUNT, FREE, TEXT, Listed, Named, Number, Schema, Whole
 from pomp.evolution.config import EvolveConfig
+from pomp.evolution.ground import settings_of
 from pomp.karel.sensor_set import find_sensors
 from pomp.runs.asked import read_seeds
 from pomp.runs.extending import Growth
 from pomp.runs.folder import DEVICE, TASK, RunFolder, describe_task, name_of, read_task, take_fields
+from pomp.runs.given_machines import given_for
 from pomp.runs.results import EVALUATION_FILE, SUMMARY_FILE
 from pomp.tasks.task import Setting
 
+_GIVEN, _TEXTS = "from", Listed(TEXT)
 _FIELDS: dict[str, Schema] = {
     "tasks": Named(TASK),
     "seeds": Listed(COUNT, 1),
@@ -36,6 +39,7 @@ class EvolvePlan:
         minutes: time for each task and seed, unless `rounds` are given.
         rounds: rounds after which each search ends; 0: when its time is over.
         device: where machines are played, cpu or cuda.
+        given: texts of machines that the searches of their tasks begin with.
     """
 
     settings: tuple[Setting, ...] = ()
@@ -44,6 +48,7 @@ class EvolvePlan:
     minutes: float = 5.0
     rounds: int = 0
     device: str = "cpu"
+    given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.minutes, bool) or not isinstance(self.minutes, int | float):
@@ -52,6 +57,8 @@ class EvolvePlan:
             raise ConfigError(f"minutes must be positive, got {self.minutes}")
         if isinstance(self.rounds, bool) or not isinstance(self.rounds, int) or self.rounds < 0:
             raise ConfigError(f"rounds must be a whole number from 1, got {self.rounds}")
+        for setting in self.settings:
+            settings_of(setting, self.config)  # which refuses sizes and horizons a task lacks
 
     def describe(self) -> dict[str, Any]:
         """Return all of it as JSON."""
@@ -62,6 +69,7 @@ class EvolvePlan:
             "rounds": self.rounds,
             "device": self.device,
             "evolve": to_json(self.config),
+            **({_GIVEN: list(self.given)} if self.given else {}),
         }
 
     @classmethod
@@ -75,11 +83,16 @@ class EvolvePlan:
         Raises:
             UntrustedModuleError: it names another module.
         """
-        tasks, seeds, minutes, rounds, device, evolve = take_fields(config, _FIELDS)
+        given = config.get(_GIVEN, [])
+        _TEXTS.check(given, _GIVEN)
+        rest = {name: value for name, value in config.items() if name != _GIVEN}
+        tasks, seeds, minutes, rounds, device, evolve = take_fields(rest, _FIELDS)
         settings = tuple(read_task(one, allow) for one in tasks.values())
         own: EvolveConfig = from_json(EvolveConfig, evolve)
         find_sensors(own.own_sensors, allow)
-        return cls(settings, tuple(read_seeds(seeds)), own, minutes, rounds, device)
+        for setting in settings:
+            given_for(setting, given, own, allow)
+        return cls(settings, tuple(read_seeds(seeds)), own, minutes, rounds, device, tuple(given))
 
     @property
     def pairs(self) -> list[tuple[Setting, int]]:

@@ -44,6 +44,7 @@ from pomp.runs.folder import (
     describe_task,
     name_of,
 )
+from pomp.runs.given_programs import FROM, with_programs
 from pomp.runs.kept import MODES_FILE, TRAJECTORY_FILE, read_metrics
 from pomp.runs.search_checkpoint import checkpoint_of, restore
 from pomp.runs.search_plan import SearchPlan, module_of
@@ -115,7 +116,9 @@ def search(
         preset: whose settings: paper (the default), code or best.
         modes: how many modes, for methods that find several; None: as many as the paper has.
         seeds: one seed or several; every task is searched with each; 0 by default.
-        settings: settings to change, as `{"proposer.sigma": 0.25}`.
+        settings: settings to change, as `{"proposer.sigma": 0.25}`; `from` has a file of programs,
+            one per line, that a search in program space begins with: those that cannot be used are
+            named and left out.
         device: cpu (the default), cuda or auto.
         out: the search's folder; None: the search is in memory. One that names
             modules of your own is resumed as `RunFolder(path, allow=["module"])`.
@@ -139,9 +142,14 @@ def search(
         ) or SearchPlan((), ())
         wanted = before.settings if chosen is None else chosen
         check_named(wanted)
+        changes = dict(settings or {})
+        given = changes.pop(FROM, None)
+        configs = [before.configure(one, method, preset, modes, changes) for one in wanted]
+        if given is not None:
+            configs = [with_programs(one, given) for one in configs]
         plan = SearchPlan(
             wanted,
-            tuple(before.configure(one, method, preset, modes, settings or {}) for one in wanted),
+            tuple(configs),
             before.seeds if seeds is None else tuple(read_seeds(seeds)),
             check_device(device or before.device),
         )

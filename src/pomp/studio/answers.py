@@ -23,9 +23,9 @@ from pomp.studio.finding import (
     find_named_task,
     means_program,
     place_of,
-    read_size,
     read_text_machine,
     set_up,
+    size_of,
     tell_error,
 )
 from pomp.studio.machine_data import machine_data
@@ -60,7 +60,7 @@ def load_asked(asked: EpisodeAsked, root: Root) -> ProgramMachine:
     else:
         assert asked.machine is not None
         machine = find_machine(asked.machine, root)
-    size = read_size(asked.size)
+    size = size_of(asked.size)
     if asked.world is not None:
         size = (asked.world.size[0], asked.world.size[1])
     return set_up(machine, asked.task, size)
@@ -124,7 +124,7 @@ def answer_check(asked: TextAsked) -> dict[str, Any]:
 
 def answer_world(asked: WorldQuery) -> dict[str, Any]:
     """Return a start of a task."""
-    setting = find_named_task(asked.task).configure(size=read_size(asked.size), scale=asked.scale)
+    setting = find_named_task(asked.task).configure(size=size_of(asked.size), scale=asked.scale)
     return {"world": world_data(draw_starts(setting, 1, asked.seed))}
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pomp.core.configs import parse_size
 from pomp.core.errors import (
     ConfigError,
     DataFileError,
@@ -143,7 +144,7 @@ def check_size(size: tuple[int, int]) -> tuple[int, int]:
     return size
 
 
-def read_size(text: str | None) -> tuple[int, int] | None:
+def size_of(text: str | None) -> tuple[int, int] | None:
     """Return the size that `8x8` says.
 
     Raises:
@@ -151,10 +152,7 @@ def read_size(text: str | None) -> tuple[int, int] | None:
     """
     if text is None:
         return None
-    found = re.fullmatch(r"([0-9]{1,3})x([0-9]{1,3})", text, re.ASCII)
-    if not found:
-        raise ConfigError(f"a size is rows x columns, as 8x8, got '{text:.20}'")
-    return check_size((int(found[1]), int(found[2])))
+    return check_size(parse_size(text))
 
 
 def place_of(error: PompError, text: str) -> dict[str, int] | None:

@@ -1,0 +1,133 @@
+"""Clean machines: no program is cut, and the machine ends by its own rule; at several sizes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from drawing import COMPASS, PLAIN, config_of, random_machines
+
+from pomp.core.errors import ConfigError
+from pomp.core.streams import Purpose
+from pomp.engine.starts import draw_starts
+from pomp.evolution.config import BUDGETS, EvolveConfig
+from pomp.evolution.genome import Machines
+from pomp.evolution.ground import Ground, settings_of, some_ground
+from pomp.evolution.play import play_machines
+from pomp.evolution.search import Evolution
+from pomp.evolution.texts import from_program_machine, to_program_machine
+from pomp.machine.evaluation import play
+from pomp.machine.text import parse_machine
+from pomp.tasks.catalog import find_task
+
+STRICT = replace(PLAIN, clean=True)
+STAIRS = find_task("StairClimber").configure()
+
+
+def machine_of(program: str, rules: str) -> Machines:
+    text = f"machine StairClimber\nsensors perceptions only\nstart climb\n\nmode climb: {program}"
+    return from_program_machine(parse_machine(f"{text}\n{rules}  else -> climb\n"), COMPASS)
+
+
+RULE = "  if markersPresent -> stop\n"
+STEP = "turnLeft move turnRight move"
+CLIMB = machine_of(f"DEF run m( {STEP} m)", RULE)
+NEVER_ENDS = machine_of(f"DEF run m( {STEP} m)", "")
+LOOP = "WHILE c( not c( frontIsClear c) c) w( turnLeft turnRight w)"
+ENDLESS = machine_of(f"DEF run m( {STEP} {LOOP} m)", RULE)
+
+
+def test_what_is_clean_is_told_from_what_is_cut_and_what_never_ends() -> None:
+    worlds = draw_starts(STAIRS, 8, 0)
+    climb, on, endless = (
+        play_machines(STAIRS, machine, worlds, STRICT) for machine in (CLIMB, NEVER_ENDS, ENDLESS)
+    )
+    assert (climb.scores[0], climb.unclean[0]) == (1.0, 0)
+    assert (on.scores[0], on.unclean[0]) == (1.0, 8)
+    assert endless.unclean[0] > 0
+    fined = play_machines(STAIRS, ENDLESS, worlds, replace(STRICT, penalty=0.25))
+    assert fined.scores[0] == pytest.approx(endless.scores[0] - 0.25 * endless.stuck[0] / 8)
+
+
+def test_a_cut_ends_the_episode_with_what_was_earned() -> None:
+    """As the text does up to the first program that is cut."""
+    setting = find_task("UpNDown").configure()
+    machines, worlds = random_machines(40, 2, seed=3), draw_starts(setting, 1, 1)
+    strict = play_machines(setting, machines, worlds, STRICT)
+    free = play_machines(setting, machines, worlds, PLAIN, budgets=BUDGETS[:1])
+    is_same = strict.programs == free.programs
+    assert 0 < is_same.sum() < 40
+    assert (strict.scores[is_same] == free.scores[is_same]).all()
+    for row in np.flatnonzero(~is_same):
+        machine = to_program_machine(setting, machines, row)
+        episode = replace(machine.episode, cap="calls216", most_steps=int(strict.programs[row]))
+        told = play(replace(machine, episode=episode), setting, worlds.copy(), None)
+        assert strict.scores[row] == pytest.approx(told.mean, abs=1e-12)
+        assert strict.unclean[row] == 1
+
+
+def test_a_clean_machine_earns_the_same_under_every_budget() -> None:
+    setting = find_task("UpNDown").configure()
+    machines, worlds = random_machines(200, 2, seed=4), draw_starts(setting, 4, 1)
+    strict = play_machines(setting, machines, worlds, STRICT)
+    is_clean = strict.unclean == 0
+    assert 5 < is_clean.sum() < 200
+    clean = machines.take(is_clean)
+    for budget in (217, 220, 223, 500, 10_000):
+        found = play_machines(setting, clean, worlds, PLAIN, budgets=(budget,))
+        assert found.scores.tobytes() == strict.scores[is_clean].tobytes()
+
+
+def test_worlds_of_several_sizes_and_horizons_pay_what_they_pay_apart() -> None:
+    setting = find_task("UpNDown").configure()
+    config = replace(STRICT, sizes=("8x8", "12x12"), scales=(2,))
+    settings = settings_of(setting, config)
+    assert [(one.height, one.scale) for one in settings] == [(8, 1), (12, 1), (8, 2)]
+    ground = some_ground(setting, config, 8, 0, Purpose.SEARCH, "cpu")
+    assert (len(ground), ground.is_own.sum()) == (8 + 2 + 2, 8)
+    assert ground.most.tolist() == [1000] * 8 + [3000] * 2 + [2000] * 2
+    machines = random_machines(24, 2, seed=3)
+    found = play_machines(setting, machines, ground, config)
+    for one, count, part, rules in zip(
+        settings, (8, 2, 2), (slice(0, 8), slice(8, 10), slice(10, 12)), (STRICT, PLAIN, PLAIN),
+        strict=True,
+    ):  # fmt: skip
+        alone = draw_starts(one, count, 0, Purpose.SEARCH)
+        told = play_machines(one, machines, Ground.of([(one, alone)]), rules)
+        assert told.earned.tobytes() == np.ascontiguousarray(found.earned[:, part]).tobytes()
+
+
+def test_the_best_clean_machine_is_chosen() -> None:
+    evolution = Evolution(STAIRS, 0, config_of())
+    for machine, score in ((ENDLESS, 0.9), (NEVER_ENDS, 1.0), (CLIMB, 0.5)):
+        evolution.hall.add(machine, score)
+    assert evolution.choose() == (CLIMB, 0.5)
+    evolution.config = replace(evolution.config, clean=False)
+    assert evolution.choose() == (evolution.hall.machines[0], 1.0)
+
+
+def test_in_the_hall_of_fame_what_is_not_clean_costs_much() -> None:
+    evolution = Evolution(STAIRS, 0, config_of())
+    scores = [evolution.validate(one).scores[0] for one in (CLIMB, NEVER_ENDS)]
+    assert scores == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"clean": 1}, "clean must be true or false, got 1"),
+        ({"sizes": "12x12"}, "sizes is a list as [16x16], got '12x12'"),
+        ({"sizes": ("12",)}, "a size is HEIGHTxWIDTH, as in 12x12, got '12'"),
+        ({"scales": (2.0,)}, "scales is a list as [2], got (2.0,)"),
+    ],
+)
+def test_settings_that_are_none_are_refused(changes: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        EvolveConfig(**changes)  # type: ignore[arg-type]
+    assert str(caught.value) == told
+
+
+def test_sizes_and_horizons_that_a_task_lacks_are_refused() -> None:
+    with pytest.raises(ConfigError, match="has scale 1, got 2"):
+        settings_of(STAIRS, EvolveConfig(scales=(2,)))
+    with pytest.raises(ConfigError, match="takes a grid of"):
+        settings_of(find_task("DoorKey").configure(), EvolveConfig(sizes=("9x9",)))
