@@ -7,10 +7,12 @@ import pytest
 from drawing import COMPASS, PLAIN, config_of, random_machines
 
 from pomp.core.errors import ConfigError
-from pomp.core.streams import Purpose
+from pomp.core.streams import Purpose, branch, open_streams
+from pomp.dsl.mutation import propose_programs
+from pomp.dsl.vocabulary import LEAPS
 from pomp.engine.starts import draw_starts
 from pomp.evolution.config import BUDGETS, EvolveConfig
-from pomp.evolution.genome import Machines
+from pomp.evolution.genome import Machines, limits_of
 from pomp.evolution.ground import Ground, settings_of, some_ground
 from pomp.evolution.play import play_machines
 from pomp.evolution.search import Evolution
@@ -118,6 +120,10 @@ def test_in_the_hall_of_fame_what_is_not_clean_costs_much() -> None:
         ({"sizes": "12x12"}, "sizes is a list as [16x16], got '12x12'"),
         ({"sizes": ("12",)}, "a size is HEIGHTxWIDTH, as in 12x12, got '12'"),
         ({"scales": (2.0,)}, "scales is a list as [2], got (2.0,)"),
+        (
+            {"without": ("move",)},
+            "machines cannot be searched without 'move'; expected pickMarker or putMarker",
+        ),
     ],
 )
 def test_settings_that_are_none_are_refused(changes: dict[str, object], told: str) -> None:
@@ -131,3 +137,27 @@ def test_sizes_and_horizons_that_a_task_lacks_are_refused() -> None:
         settings_of(STAIRS, EvolveConfig(scales=(2,)))
     with pytest.raises(ConfigError, match="takes a grid of"):
         settings_of(find_task("DoorKey").configure(), EvolveConfig(sizes=("9x9",)))
+
+
+def test_a_search_without_an_action_never_takes_it() -> None:
+    put, streams = LEAPS.id_of["putMarker"], open_streams(Purpose.PROGRAMS, 1, worlds=500)
+
+    def takes_it(config: EvolveConfig) -> bool:
+        programs, fresh = random_machines(500, 1, 0, config).programs[:, 0], np.zeros(500, np.bool_)
+        for step in range(20):
+            of_step = branch(streams, step)
+            programs = propose_programs(programs, fresh, of_step, "rich", limits_of(config))
+        return bool((programs == put).any())
+
+    assert takes_it(COMPASS)
+    assert not takes_it(replace(COMPASS, without=("putMarker",)))
+
+
+def test_machines_that_take_what_a_search_does_without_are_refused() -> None:
+    text = (
+        "machine Seeder\nsensors perceptions only\nstart put\n\nmode put: DEF run m( putMarker m)"
+    )
+    machine = parse_machine(f"{text}\n  else -> stop\n")
+    with pytest.raises(ConfigError, match="its programs take putMarker; those of this search must"):
+        from_program_machine(machine, config_of(without=("putMarker",)))
+    assert from_program_machine(machine, config_of(without=("pickMarker",))).modes == 1

@@ -49,6 +49,10 @@ class Evolve:
         None
     )
     """Begin with given machines: those of a folder that cannot be used are named and left out."""
+    without: Annotated[
+        tuple[Literal["pickMarker", "putMarker"], ...], arg(metavar="{pickMarker,putMarker}")
+    ] = ()
+    """Actions that no program may take."""
     seeds: str | None = None
     """One number, a list (0,3) or a range (0-4); without it 0."""
     minutes: float | None = None
@@ -84,6 +88,7 @@ class Evolve:
         if self.modes is not None:
             changes = {"modes": self.modes, **changes}
         named: dict[str, Any] = {"own_sensors": self.sensor, "clean": self.clean}
+        named |= {"without": self.without}
         named |= {"sizes": self.sizes, "scales": self.scales, "from": self.begin_with}
         changes = {name: one for name, one in named.items() if one not in ((), None)} | changes
         with showing(None, self.out if self.tensorboard else None) as (shown, stop):

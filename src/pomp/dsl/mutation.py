@@ -159,7 +159,8 @@ class MutationRules(NamedTuple):
 
 def mutation_rules(moves: str, limits: "Limits", vocabulary: Vocabulary = LEAPS) -> MutationRules:
     """Return the rules by the name of a set of moves."""
-    dialect = Dialect(grammar_tables(vocabulary), _classes(vocabulary), _ids_of(vocabulary))
+    grammar = grammar_tables(vocabulary, limits.without)
+    dialect = Dialect(grammar, _classes(vocabulary), _ids_of(vocabulary))
     return MutationRules(np.array(MOVES[moves]), limits.depth, limits.body, dialect)
 
 
@@ -198,6 +199,8 @@ class Limits:
     """Deepest nesting of statements; a bare action has depth 1."""
     body: int = 6
     """Most statements in one body."""
+    without: tuple[str, ...] = ()
+    """Actions that no program may take, those that are given included."""
 
 
 def propose_programs(

@@ -126,8 +126,8 @@ class GrammarTables(NamedTuple):
 
 
 @cache
-def grammar_tables(vocabulary: Vocabulary) -> GrammarTables:
-    """The grammar over the ids of a vocabulary, with its probabilities."""
+def grammar_tables(vocabulary: Vocabulary, without: tuple[str, ...] = ()) -> GrammarTables:
+    """The grammar over the ids of a vocabulary, with its probabilities, but `without` actions."""
 
     def rows(forms: tuple[Form, ...]) -> NDArray[np.int16]:
         table = np.full((len(forms), max(len(form.symbols) for form in forms)), _NOTHING, np.int16)
@@ -149,7 +149,7 @@ def grammar_tables(vocabulary: Vocabulary) -> GrammarTables:
     return GrammarTables(
         *(vocabulary.pad, rows((PROGRAM_FORM,)), rows(STATEMENT_FORMS), cumulated(statements)),
         *(is_control, rows(CONDITION_FORMS), cumulated([form.weight for form in CONDITION_FORMS])),
-        *choices(ACTION_WEIGHTS),
+        *choices({name: one for name, one in ACTION_WEIGHTS.items() if name not in without}),
         *choices(PERCEPTION_WEIGHTS),
         *choices({f"R={number}": 1.0 for number in vocabulary.counts}),
     )

@@ -12,7 +12,7 @@ from pomp.core.schemas import SCORE, Array, Flag, Listed, Number, Record, Row, S
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution.config import EvolveConfig
-from pomp.evolution.genome import RULES, Machines, most_modes, sensors_of
+from pomp.evolution.genome import RULES, Machines, has_forbidden, most_modes, sensors_of
 from pomp.evolution.population import KEPT, Population
 from pomp.evolution.rounds import Round
 
@@ -69,6 +69,8 @@ def machines_of(
         raise DataFileError(f"{prefix}literals: a rule has no condition")
     if not compile_ids(machines.programs.reshape(-1, config.tokens), LEAPS).valid.all():
         raise DataFileError(f"{prefix}programs: token ids that are no program")
+    if has_forbidden(machines.programs, config):
+        raise DataFileError(f"{prefix}programs: an action that the search does without")
     return machines
 
 

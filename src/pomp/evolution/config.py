@@ -5,6 +5,7 @@ from typing import Literal
 
 from pomp.core.configs import ADDED, MOST, check_choices, check_flags, check_ranges, parse_size
 from pomp.core.errors import ConfigError
+from pomp.dsl.vocabulary import ACTION_TOKENS
 from pomp.machine.config import MAX_MODES
 
 Sensors = Literal["perceptions", "compass"]
@@ -14,6 +15,8 @@ BUDGETS = (216, 218, 221, 223)
 under all of these budgets, so that it cannot use a budget as a clock."""
 INTERRUPTED = 60
 """Calls after which programs are cut short to measure how fragile their machine is."""
+MAY_LACK = ACTION_TOKENS[3:]
+"""Actions that a search can do without; machines must move and turn."""
 WITHIN = 0.02
 """Greatest difference between returns under the budgets of a machine that counts as robust."""
 
@@ -30,6 +33,8 @@ class EvolveConfig:
     """Most modes of a machine."""
     tokens: int = 45
     """Most tokens of a program."""
+    without: tuple[str, ...] = field(default=(), metadata=ADDED)
+    """Actions that no program may take, as putMarker."""
     chains: int = 32
     """Machines that are annealed side by side in a round."""
     teams: int = 2
@@ -79,14 +84,17 @@ class EvolveConfig:
             raise ConfigError(f"own_sensors are texts, module:NAME each, got {own!r}")
         object.__setattr__(self, "own_sensors", tuple(own))  # JSON has lists
         check_flags(self, "clean")
-        for name, kind in (("sizes", str), ("scales", int)):
+        for name, kind in (("sizes", str), ("scales", int), ("without", str)):
             several = getattr(self, name)
             if not isinstance(several, tuple | list) or not all(type(x) is kind for x in several):
-                example = "16x16" if kind is str else "2"
+                example = {"sizes": "16x16", "scales": "2", "without": MAY_LACK[1]}[name]
                 raise ConfigError(f"{name} is a list as [{example}], got {several!r:.80}")
             object.__setattr__(self, name, tuple(several))
         for text in self.sizes:
             parse_size(text)
+        if wrong := [one for one in self.without if one not in MAY_LACK]:
+            expected = f"expected {' or '.join(MAY_LACK)}"
+            raise ConfigError(f"machines cannot be searched without {wrong[0]!r:.80}; {expected}")
         check_ranges(self, modes=(1, MAX_MODES), tokens=(5, 180), chains=(1, 65536), teams=(1, 64))
         check_ranges(self, starts=(1, 10_000), validation_starts=(1, 1_000_000), patience=(0, MOST))
         check_ranges(

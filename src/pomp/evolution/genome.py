@@ -241,9 +241,14 @@ def most_modes(config: EvolveConfig) -> int:
     return max(config.modes, _FRESH_MODES)
 
 
+def has_forbidden(programs: NDArray[np.uint8], config: EvolveConfig) -> bool:
+    """Whether programs, `[..., L]`, take actions that those of a search must not."""
+    return bool(np.isin(programs, LEAPS.encode(config.without)).any())
+
+
 def limits_of(config: EvolveConfig) -> Limits:
     """Return which programs a machine may have."""
-    return Limits(tokens=config.tokens, depth=5, body=6)
+    return Limits(tokens=config.tokens, depth=5, body=6, without=config.without)
 
 
 @kernel

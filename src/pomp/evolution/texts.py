@@ -7,7 +7,14 @@ from pomp.dsl.parser import parse
 from pomp.dsl.syntax import tokens_of
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution.config import EvolveConfig
-from pomp.evolution.genome import RULES, Machines, askable, most_modes, sensors_of
+from pomp.evolution.genome import (
+    RULES,
+    Machines,
+    askable,
+    has_forbidden,
+    most_modes,
+    sensors_of,
+)
 from pomp.karel.sensor_set import COUNTING, SHIPPED, SensorSet
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.sensors import print_condition, read_condition
@@ -95,6 +102,9 @@ def from_program_machine(machine: ProgramMachine, config: EvolveConfig) -> Machi
             literals[0, mode, place, : len(found)] = found
     defaults = [modes if rules[-1].to is None else rules[-1].to for rules in by.after]
     programs = np.array([[_ids_of(program, config.tokens) for program in machine.modes]], np.uint8)
+    if has_forbidden(programs, config):
+        actions = " or ".join(config.without)
+        raise ConfigError(f"its programs take {actions}; those of this search must not")
     start = np.array([by.start[0].to], np.int8)
     return Machines(programs, literals, targets, np.array([defaults], np.int8), start)
 
