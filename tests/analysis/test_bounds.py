@@ -18,6 +18,7 @@ from pomp.dsl.sampling import sample_programs
 from pomp.engine.rollouts import act_on, advance
 from pomp.engine.starts import draw_starts, enumerate_starts
 from pomp.karel.interpreter import Cap
+from pomp.karel.world import memory_of
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.evaluation import play
 from pomp.machine.policy import ProgramMachine
@@ -133,7 +134,7 @@ def run_in_pieces(setting, code, cap, worlds, programs):
     while len(lanes):
         rewards, actions, worlds = run_points(setting, code, cap, worlds, points)
         earned[lanes] += rewards
-        for array, part in zip(final.arrays, worlds.arrays, strict=True):
+        for array, part in zip(memory_of(final), worlds.arrays, strict=True):
             array[lanes] = part
         met = np.flatnonzero(actions >= 0)
         worlds, points, lanes = worlds.take(met), settle_points(points[met]), lanes[met]

@@ -1,22 +1,21 @@
 """Settings of a search for whole machines."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from pomp.core.configs import ADDED, MOST, check_choices, check_flags, check_ranges, parse_size
 from pomp.core.errors import ConfigError
-from pomp.dsl.vocabulary import ACTION_TOKENS
 from pomp.machine.config import MAX_MODES
 
 Sensors = Literal["perceptions", "compass"]
+Without = Literal["pickMarker", "putMarker"]
+"""What machines may be searched without; they must move and turn."""
 
 BUDGETS = (216, 218, 221, 223)
 """Calls that one program may spend, with all remainders by 2, 3 and 4. A machine must earn the same
 under all of these budgets, so that it cannot use a budget as a clock."""
 INTERRUPTED = 60
 """Calls after which programs are cut short to measure how fragile their machine is."""
-MAY_LACK = ACTION_TOKENS[3:]
-"""Actions that a search can do without; machines must move and turn."""
 WITHIN = 0.02
 """Greatest difference between returns under the budgets of a machine that counts as robust."""
 
@@ -87,13 +86,13 @@ class EvolveConfig:
         for name, kind in (("sizes", str), ("scales", int), ("without", str)):
             several = getattr(self, name)
             if not isinstance(several, tuple | list) or not all(type(x) is kind for x in several):
-                example = {"sizes": "16x16", "scales": "2", "without": MAY_LACK[1]}[name]
+                example = {"sizes": "16x16", "scales": "2", "without": "putMarker"}[name]
                 raise ConfigError(f"{name} is a list as [{example}], got {several!r:.80}")
             object.__setattr__(self, name, tuple(several))
         for text in self.sizes:
             parse_size(text)
-        if wrong := [one for one in self.without if one not in MAY_LACK]:
-            expected = f"expected {' or '.join(MAY_LACK)}"
+        if wrong := [one for one in self.without if one not in get_args(Without)]:
+            expected = f"expected {' or '.join(get_args(Without))}"
             raise ConfigError(f"machines cannot be searched without {wrong[0]!r:.80}; {expected}")
         check_ranges(self, modes=(1, MAX_MODES), tokens=(5, 180), chains=(1, 65536), teams=(1, 64))
         check_ranges(self, starts=(1, 10_000), validation_starts=(1, 1_000_000), patience=(0, MOST))
