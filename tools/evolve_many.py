@@ -46,7 +46,7 @@ def compile_task(task: str) -> str:
     """Compile what the searches of a task need, so that they find it."""
     import pomp
 
-    pomp.evolve(task, rounds=1, settings={"steps": 2, "chains": 2, "starts": 2})
+    pomp.evolve(task, minutes=0.02, settings={"steps": 2, "chains": 2, "starts": 2})
     return task
 
 

@@ -218,7 +218,7 @@ DEEP = "DEF run m( " + "WHILE c( frontIsClear c) w( " * 10_000 + "move " + "w) "
         (("run", "Seeder", "DEF run m( move w)"), "got 'w)'"),
         (("run", "Seeder", "DEF run m( " + "move " * 5000 + "m)"), "at most 4096 tokens"),
         (("run", "Seeder", "missing.karel"), "a program's text begins with DEF"),
-        (("run", "Seeder", "\0"), "cannot read file"),
+        (("run", "Seeder", "\0"), "a path is a text or a Path, got"),
         (("run", "StairClimber", PROGRAM, "--size", "4x4"), "at least 5x5"),
         (("run", "StairClimber", PROGRAM, "--size", "8x9"), "equal height and width"),
         (("run", "DoorKey", PROGRAM, "--size", "9x9"), "8x8, its map"),

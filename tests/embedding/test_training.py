@@ -146,7 +146,8 @@ def test_resuming_with_another_config_names_the_field(tmp_path, dataset, change,
     assert (folder / STATE_FILE).read_bytes() == before
 
 
-def test_a_folder_that_exists_is_refused(tmp_path, dataset):
+def test_a_folder_in_which_something_is_is_refused(tmp_path, dataset):
+    (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(OutputError, match="exists"):
         training_of(tmp_path, dataset)
 

@@ -37,8 +37,11 @@ def test_leaps_has_its_published_settings(name):
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_the_method_of_the_paper_has_its_settings(task):
     config = configure("pomp", "paper", task.name)
-    assert replace(config.proposer, reduce="weighted_mean") == type(config.proposer)()
-    assert config.proposer.reduce == "mean"
+    assert (
+        replace(config.proposer, reduce="weighted_mean", stop="converged")
+        == type(config.proposer)()
+    )
+    assert (config.proposer.reduce, config.proposer.stop) == ("mean", "never")
     assert (config.mode.runs, config.mode.lists, config.mode.diversity) == (10, True, "modes")
     assert config.mode.modes == (3 if task.name in ("Seesaw", "UpNDown", "InfHarvester") else 5)
     assert (config.mode.select, config.mode.least_list) == ("diversified", "ten")

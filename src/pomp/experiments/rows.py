@@ -88,9 +88,19 @@ _ROWS = (
     TableRow(name="annealing", label="annealing", kind="program"),
     TableRow(name="perception-ppo", label="PPO on perceptions", kind="actions"),
     TableRow(
-        name="text", label="rules, perceptions", kind="rules", settings={"sensors": "perceptions"}
+        name="text",
+        label="rules, perceptions",
+        kind="rules",
+        revision=2,
+        settings={"sensors": "perceptions"},
     ),
-    TableRow(name="best", label="rules, compass", kind="rules", settings={"sensors": "compass"}),
+    TableRow(
+        name="best",
+        label="rules, compass",
+        kind="rules",
+        revision=2,
+        settings={"sensors": "compass"},
+    ),
 )
 ROWS = {row.name: row for row in _ROWS}
 """The methods by name, in the order of tables."""

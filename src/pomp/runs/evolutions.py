@@ -22,12 +22,13 @@ from pomp.core.configs import changed, check_count
 from pomp.core.cuda import check_device
 from pomp.core.schemas import COUNT, SCORE, Listed, Number, Record
 from pomp.evolution.config import BUDGETS
-from pomp.evolution.genome import sensors_of
+from pomp.evolution.genome import Machines, sensors_of
 from pomp.evolution.population import is_robust
 from pomp.evolution.search import Evolution
 from pomp.evolution.texts import from_program_machine, to_program_machine
 from pomp.machine.evaluation import evaluate
 from pomp.machine.policy import ProgramMachine
+from pomp.machine.transitions import DecisionList
 from pomp.runs.asked import (
     OWN_SENSORS,
     Seeds,
@@ -208,8 +209,10 @@ class EvolveSeed:
         self._records: list[dict[str, Any]] = []
         self.learned: LearnedMachine | None = None
         workers = 1 if plan.device == "cuda" else min(plan.config.teams, thread_count())
-        trusted = (*task_modules([setting]), *modules_of(plan.config.own_sensors))
-        given = given_for(setting, plan.given, plan.config, trusted)
+        given: list[Machines] = []
+        if plan.given:  # a task that no file can name has none
+            trusted = (*task_modules([setting]), *modules_of(plan.config.own_sensors))
+            given = given_for(setting, plan.given, plan.config, trusted)
         self.evolution = Evolution(setting, seed, plan.config, plan.device, workers, given)
 
     @property
@@ -319,6 +322,9 @@ class EvolveSeed:
         self.learned = write_learned(self.setting, self.seed, machine, found, about, self._folder)
 
     def _is_clean(self, machine: ProgramMachine) -> bool:
+        by = machine.transition
+        if isinstance(by, DecisionList) and by.start[0].to is None:  # it stops at once
+            return True
         return self.evolution.is_clean(from_program_machine(machine, self.plan.config))
 
     def progress(self) -> Progress:
