@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from unpacking import HOME
@@ -158,6 +159,12 @@ def test_names_from_files_are_text(client, tmp_path):
     assert path == name.replace("\x1b", "\\x1b")
 
 
+def run_alone(coroutine):
+    """Run it in a thread of its own: where Playwright is open, this one has a loop already."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
+
+
 def run_desk(desk, *works, is_gone=None):
     async def stay():
         return False
@@ -167,7 +174,7 @@ def run_desk(desk, *works, is_gone=None):
             *(desk.run(work, is_gone or stay) for work in works), return_exceptions=True
         )
 
-    return asyncio.run(all_of_them())
+    return run_alone(all_of_them())
 
 
 def test_a_recording_nobody_waits_for_is_given_up():
@@ -211,7 +218,7 @@ def test_a_client_that_hangs_up_ends_its_recording(monkeypatch):
         "type": "http", "method": "GET", "path": "/api/episode", "http_version": "1.1",
         "query_string": b"machine=zoo:Maze", "headers": [(b"host", b"127.0.0.1")],
     }  # fmt: skip
-    asyncio.run(make_app()(scope, receive, send))
+    run_alone(make_app()(scope, receive, send))
     assert len(ended) == 1
     assert sent[0]["status"] == 499
 
