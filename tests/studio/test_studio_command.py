@@ -100,9 +100,10 @@ from pomp.studio.app import make_app
 
 client = TestClient(make_app(), base_url="http://127.0.0.1")
 for seed in range(100):
-    asked = {"machine": "zoo:Farmer/text", "scale": 16, "seed": seed}
+    asked = {"machine": "zoo:Farmer/text", "scale": 16, "size": "11x11", "seed": seed}
     answer = client.get("/api/episode", params=asked)
     assert answer.status_code == 200
+    assert seed or answer.json()["actions"] > 48_000
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 

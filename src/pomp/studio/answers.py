@@ -12,7 +12,7 @@ from pomp.core.storage import read_json
 from pomp.engine.starts import draw_starts
 from pomp.karel.world import Map
 from pomp.machine.policy import MACHINE_FILE, ProgramMachine
-from pomp.machine.zoo import KINDS, PREFIX, TEXT, ZOO, zoo_tasks
+from pomp.machine.zoo import KINDS, PREFIX, TEXT, ZOO, best_kind, zoo_tasks
 from pomp.studio.asking import EpisodeAsked, ExportAsked, TextAsked, WorldAsked, WorldQuery
 from pomp.studio.exports import animate, draw_frame
 from pomp.studio.finding import (
@@ -133,15 +133,21 @@ def list_zoo() -> list[dict[str, Any]]:
     kinds = KINDS if is_installed(LEARN) else (TEXT,)
     places = [(task, kind, ZOO / task / kind) for task in zoo_tasks() for kind in kinds]
     return [
-        {"name": f"{PREFIX}{task}/{kind}", "task": task, **_about(task, folder)}
+        {
+            "name": f"{PREFIX}{task}/{kind}",
+            "task": task,
+            "is_best": kind == best_kind(task),
+            **_about(task, folder),
+        }
         for task, kind, folder in places
         if folder.is_dir()
     ]
 
 
 def _about(task: str, folder: Path) -> dict[str, Any]:
-    """Return headline and kind of a machine of the zoo, from its file alone."""
+    """Return headline, kind and number of modes of a machine of the zoo, from its file alone."""
     told = read_json(folder / MACHINE_FILE, "machine", _ABOUT)
     count, kind = len(told["modes"]), told["transition"]["kind"]
     modes = "1 mode" if count == 1 else f"{count} modes"
-    return {"headline": f"{task}: {modes}, transitions by {kind}", "kind": kind}
+    headline = f"{task}: {modes}, transitions by {kind}"
+    return {"headline": headline, "kind": kind, "modes": count}
