@@ -24,6 +24,11 @@ PROGRAM = "DEF run m( move m)"
 TEXT = "machine {}\nstart walk\nmode walk: DEF run m( move m)\n  else -> stop\n"
 
 
+def nested(depth):
+    """A program of loops within one another."""
+    return f"DEF run m( {'REPEAT R=3 r( ' * depth}move {'r) ' * depth}m)"
+
+
 def test_it_listens_on_this_computer_alone():
     with _listen("127.0.0.1", 0) as listening:
         assert listening.getsockname()[0] == "127.0.0.1"
@@ -118,6 +123,9 @@ def test_no_module_is_imported(client, tmp_path, monkeypatch):
     ("asked", "reason"),
     [
         ({"text": "DEF run m( " + "move " * 20000 + "m)"}, "at most 65536 characters"),
+        ({"text": nested(65)}, "up to a depth of 64, got 65"),
+        ({"text": nested(2000)}, "at most 4096 tokens"),
+        ({"text": TEXT.format("Maze") + "mode walk: DEF run m( move m)"}, "walk"),
         ({"text": PROGRAM, "size": "65x65"}, "at most 4096 cells"),
         ({"text": PROGRAM, "size": "999x3"}, "at most 4096 cells"),
         ({"text": PROGRAM, "seed": 1 << 70}, "less than or equal to"),

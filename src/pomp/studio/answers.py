@@ -28,7 +28,8 @@ from pomp.studio.finding import (
     size_of,
     tell_error,
 )
-from pomp.studio.machine_data import machine_data
+from pomp.studio.limits import LIMITS
+from pomp.studio.machine_data import count_nested, machine_data
 from pomp.studio.packing import episode_data, world_data
 from pomp.studio.pages import make_page
 from pomp.studio.recording import RecordedEpisode, Watch, record_episode
@@ -73,6 +74,10 @@ def record_asked(asked: EpisodeAsked, root: Root, watch: Watch) -> RecordedEpiso
         PompError: it cannot be played.
     """
     machine = load_asked(asked, root)
+    deepest = max(map(count_nested, machine.modes))
+    if deepest > LIMITS.nested:
+        most = f"loops within one another are shown up to a depth of {LIMITS.nested}"
+        raise ConfigError(f"{most}, got {deepest}")
     setting = machine.configure(asked.scale)
     check_size((setting.height, setting.width))
     start = None if asked.world is None else _map_of(asked.world)
