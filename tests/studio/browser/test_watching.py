@@ -226,10 +226,17 @@ def test_nothing_jumps_while_it_plays(watch):
     assert page.evaluate("window.shifts") < 0.01
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(watch, scheme):
+@pytest.mark.parametrize(
+    ("scheme", "width", "height"),
+    [
+        pytest.param("light", 1440, 900, id="light"),
+        pytest.param("dark", 1440, 900, id="dark"),
+        pytest.param("light", 390, 844, id="phone"),
+    ],
+)
+def test_axe_finds_nothing_serious(watch, scheme, width, height):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    page = watch("t=60", color_scheme=scheme)
+    page = watch("t=60", color_scheme=scheme, width=width, height=height)
     for view in ("Watch", "Write", "Runs"):
         page.get_by_role("link", name=view, exact=True).click()
         page.wait_for_selector({"Watch": ".graph", "Write": ".editor", "Runs": ".runs"}[view])
