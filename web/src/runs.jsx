@@ -118,6 +118,9 @@ function Group({ group }) {
         </>
       )}
       {error && <p class="error">{error.message}</p>}
+      {charts?.length === 0 && (
+        <p class="label">Nothing to draw yet: curves begin with the first results.</p>
+      )}
       <div class="charts">
         {charts?.map((chart, n) => (
           <Chart key={`${chart.what} ${n}`} chart={chart} />
