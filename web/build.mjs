@@ -1,9 +1,11 @@
 // Bundle the page and the one-file player into the package, with the licences of what is in them.
 import { build, context } from "esbuild";
+import { createHash } from "node:crypto";
 import { cp, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
+const STAMP = "build.json";
 const here = dirname(fileURLToPath(import.meta.url));
 const target = join(here, "../src/pomp/studio/static");
 const common = {
@@ -68,6 +70,32 @@ async function sweep(outputs) {
     if (/^part-.*\.(js|css)$/.test(file) && !kept.has(file)) await rm(join(target, file));
 }
 
+/** The digest of files, given by their paths below a folder: tests/studio/test_build.py repeats it. */
+async function digestOf(folder, names) {
+  const hash = createHash("sha256");
+  for (const name of [...names].sort())
+    hash
+      .update(`${name}\0`)
+      .update(await readFile(join(folder, name)))
+      .update("\0");
+  return hash.digest("hex");
+}
+
+/** What was built from what, so that a change of one without the other is noticed. */
+async function stamp() {
+  const below = async (folder) =>
+    (await readdir(join(here, folder))).map((name) => `${folder}/${name}`);
+  const single = ["build.mjs", "package-lock.json"];
+  const sources = await digestOf(here, [
+    ...(await below("src")),
+    ...(await below("public")),
+    ...single,
+  ]);
+  const files = (await readdir(target)).filter((name) => name !== STAMP);
+  const told = { sources, built: await digestOf(target, files) };
+  await writeFile(join(target, STAMP), `${JSON.stringify(told, null, 2)}\n`);
+}
+
 if (process.argv.includes("--watch")) {
   for (const options of [page, player]) await (await context(options)).watch();
 } else {
@@ -75,6 +103,7 @@ if (process.argv.includes("--watch")) {
   await sweep(outputs);
   await cp(join(here, "public"), target, { recursive: true });
   await writeFile(join(target, "LICENCES.txt"), await licences(outputs));
+  await stamp();
   for (const { metafile } of outputs)
     for (const [file, { bytes }] of Object.entries(metafile.outputs))
       console.log(`${(bytes / 1000).toFixed(1).padStart(8)} kB  ${file}`);

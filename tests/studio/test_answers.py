@@ -33,6 +33,7 @@ def test_tasks_and_machines_are_listed(client):
     assert [task["name"] for task in tasks] == [task.name for task in TASKS]
     machines = client.get("/api/machines").json()["machines"]
     assert {one["task"] for one in machines} == {task.name for task in TASKS}
+    assert [one["task"] for one in machines if one["is_best"]] == [task.name for task in TASKS]
 
 
 def test_a_machine_has_lines_tokens_loops_and_rules(client):

@@ -45,10 +45,11 @@ def test_the_numbers_are_those_of_an_evaluation(task):
     assert unpack(data["steps"]["mode"]).tolist() == found.paths[0].tolist()
 
 
-def test_the_page_gets_what_the_command_prints(client, capsys):
-    asked = {"machine": "zoo:Snake/text", "seed": 7}
+@pytest.mark.parametrize("task", zoo_tasks())
+def test_the_page_gets_what_the_command_prints(client, capsys, task):
+    asked = {"machine": f"zoo:{task}/text", "seed": 7}
     told = client.get("/api/episode", params=asked).json()
-    given = ("zoo:Snake/text", "--episodes", "1", "--seed", "7", "--json")
+    given = (f"zoo:{task}/text", "--episodes", "1", "--seed", "7", "--json")
     status, printed, _ = call(capsys, "eval", *given)
     assert status == 0
     printed = json.loads(printed)

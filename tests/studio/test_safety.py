@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from unpacking import HOME
@@ -21,6 +22,11 @@ from pomp.studio.server import _listen
 
 PROGRAM = "DEF run m( move m)"
 TEXT = "machine {}\nstart walk\nmode walk: DEF run m( move m)\n  else -> stop\n"
+
+
+def nested(depth):
+    """A program of loops within one another."""
+    return f"DEF run m( {'REPEAT R=3 r( ' * depth}move {'r) ' * depth}m)"
 
 
 def test_it_listens_on_this_computer_alone():
@@ -117,6 +123,9 @@ def test_no_module_is_imported(client, tmp_path, monkeypatch):
     ("asked", "reason"),
     [
         ({"text": "DEF run m( " + "move " * 20000 + "m)"}, "at most 65536 characters"),
+        ({"text": nested(65)}, "up to a depth of 64, got 65"),
+        ({"text": nested(2000)}, "at most 4096 tokens"),
+        ({"text": TEXT.format("Maze") + "mode walk: DEF run m( move m)"}, "walk"),
         ({"text": PROGRAM, "size": "65x65"}, "at most 4096 cells"),
         ({"text": PROGRAM, "size": "999x3"}, "at most 4096 cells"),
         ({"text": PROGRAM, "seed": 1 << 70}, "less than or equal to"),
@@ -158,6 +167,12 @@ def test_names_from_files_are_text(client, tmp_path):
     assert path == name.replace("\x1b", "\\x1b")
 
 
+def run_alone(coroutine):
+    """Run it in a thread of its own: where Playwright is open, this one has a loop already."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
+
+
 def run_desk(desk, *works, is_gone=None):
     async def stay():
         return False
@@ -167,7 +182,7 @@ def run_desk(desk, *works, is_gone=None):
             *(desk.run(work, is_gone or stay) for work in works), return_exceptions=True
         )
 
-    return asyncio.run(all_of_them())
+    return run_alone(all_of_them())
 
 
 def test_a_recording_nobody_waits_for_is_given_up():
@@ -211,7 +226,7 @@ def test_a_client_that_hangs_up_ends_its_recording(monkeypatch):
         "type": "http", "method": "GET", "path": "/api/episode", "http_version": "1.1",
         "query_string": b"machine=zoo:Maze", "headers": [(b"host", b"127.0.0.1")],
     }  # fmt: skip
-    asyncio.run(make_app()(scope, receive, send))
+    run_alone(make_app()(scope, receive, send))
     assert len(ended) == 1
     assert sent[0]["status"] == 499
 

@@ -14,7 +14,7 @@ import pytest
 from commands import call
 from pomp.machine.zoo import load_machine
 from pomp.studio import record_episode
-from pomp.studio.pages import STATIC
+from pomp.studio.pages import STATIC, make_page
 
 PLAYED = ("play", "zoo:Harvester/text", "--seed", "3")
 
@@ -49,6 +49,16 @@ def test_the_same_episode_is_the_same_file(tmp_path, capsys):
     for name in ("one", "two"):
         call(capsys, *PLAYED, "--html", tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_names_in_one_file_are_text():
+    evil = "</title></script><img src=x onerror=alert(1)>"
+    page = make_page(record_episode("zoo:Harvester/text"), evil)
+    assert evil not in page
+    assert page.count("</title>") == 1
+    assert page.count("</script>") == 2
+    assert "<img src=x" not in page
+    assert read_page(page)["machine"]["name"] == evil
 
 
 def test_a_notebook_shows_the_player_in_a_frame():
@@ -100,9 +110,10 @@ from pomp.studio.app import make_app
 
 client = TestClient(make_app(), base_url="http://127.0.0.1")
 for seed in range(100):
-    asked = {"machine": "zoo:Farmer/text", "scale": 16, "seed": seed}
+    asked = {"machine": "zoo:Farmer/text", "scale": 16, "size": "11x11", "seed": seed}
     answer = client.get("/api/episode", params=asked)
     assert answer.status_code == 200
+    assert seed or answer.json()["actions"] > 48_000
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 

@@ -3,6 +3,20 @@ import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { isDark, palette } from "./theme.js";
 
+const SHORT = new Intl.NumberFormat("en", { notation: "compact" });
+
+/** A number of at most five digits. */
+function written(value) {
+  if (value == null) return "none";
+  return new Intl.NumberFormat("en", { maximumSignificantDigits: 5 }).format(value);
+}
+
+/** What writes a mark of an axis with as many digits as tell it from the next. */
+function rounded(step) {
+  const digits = Math.min(Math.max(Math.ceil(-Math.log10(step) - 1e-9), 0), 12);
+  return (mark) => (mark == null ? mark : mark.toFixed(digits).replace("-", "\u2212"));
+}
+
 /** Props: `chart` of `/api/charts`. */
 export function Chart({ chart }) {
   const place = useRef(null);
@@ -81,8 +95,14 @@ function optionsOf(chart, width, height) {
   const series = seriesOf(chart);
   const axis = {
     stroke: colours.muted,
+    font: "11.5px system-ui, sans-serif",
     grid: { stroke: colours.line, width: 1 },
     ticks: { stroke: colours.line },
+  };
+  /** Without a pointer over the chart: the latest. */
+  const told = (plot, value, number) => {
+    const latest = () => plot.data[number].findLast((one) => one != null);
+    return written(value ?? latest());
   };
   return {
     width,
@@ -90,17 +110,21 @@ function optionsOf(chart, width, height) {
     legend: { show: series.length <= 8, live: true },
     cursor: { points: { size: 6 } },
     scales: { x: { time: false, distr: chart.is_log ? 3 : 1 } },
-    axes: [axis, { ...axis, size: 56 }],
+    axes: [
+      { ...axis, space: 70, values: (_, marks) => marks.map((mark) => mark && SHORT.format(mark)) },
+      { ...axis, size: 62, values: (_, marks, __, ___, step) => marks.map(rounded(step)) },
+    ],
     bands: chart.bands.map((_, n) => ({
       series: [3 * n + 3, 3 * n + 2],
-      fill: `${colours.modes[series[3 * n].colour % 8]}33`,
+      fill: `${colours.modes[series[3 * n].colour % colours.modes.length]}33`,
     })),
     series: [
-      { label: chart.over },
+      { label: chart.over, value: told },
       ...series.map(({ label, colour, width: thick, is_best }) => ({
         label,
+        value: told,
         class: thick ? undefined : "edge-row",
-        stroke: colours.modes[colour % 8],
+        stroke: colours.modes[colour % colours.modes.length],
         width: thick,
         alpha: thick && thick < 1 ? 0.55 : 1,
         spanGaps: true,

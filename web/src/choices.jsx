@@ -1,4 +1,5 @@
 // What is watched: task, machine, seed, scale, size.
+import { useState } from "preact/hooks";
 import { IconButton } from "./icons.jsx";
 import { ask, asked, machineFor, machines, task, tasks } from "./state.js";
 
@@ -16,11 +17,34 @@ function chooseTask(name) {
   });
 }
 
+/** The choices in the bar; where it is narrow, behind a button that says what is chosen. */
 export function Choices() {
+  const [isOpen, setOpen] = useState(false);
+  const { machine, seed } = asked.value;
+  const name = machine === "text" ? "what is written" : machine.replace(/^(zoo|run):/, "");
+  return (
+    <>
+      <button
+        type="button"
+        class="button bare chosen"
+        aria-expanded={isOpen}
+        onClick={() => setOpen(!isOpen)}
+      >
+        <span>
+          {name}, seed {seed}
+        </span>
+        <i aria-hidden="true">{isOpen ? "▴" : "▾"}</i>
+      </button>
+      <ChoiceFields isOpen={isOpen} />
+    </>
+  );
+}
+
+function ChoiceFields({ isOpen }) {
   const { machine, seed, scale, size, other, view } = asked.value;
   const scales = task.value?.scales ?? [1];
   return (
-    <div class="choices" role="group" aria-label="What is watched">
+    <div class={isOpen ? "choices open" : "choices"} role="group" aria-label="What is watched">
       <label class="field">
         <span>Task</span>
         <select
@@ -103,7 +127,7 @@ export function Choices() {
 
 function wholeNumber(text) {
   const number = Math.floor(Number(text));
-  return String(Number.isFinite(number) && number > 0 ? number : 0);
+  return String(number > 0 ? Math.min(number, Number.MAX_SAFE_INTEGER) : 0);
 }
 
 function suites() {

@@ -25,6 +25,10 @@ export class Clock {
   /** Show an episode at a moment, and perhaps a second one beside it. */
   load(episode, t = 0, rival = null) {
     batch(() => {
+      if (!isSameMachine(this.episode.peek(), episode)) {
+        this.lineBreaks.value = new Set();
+        this.edgeBreaks.value = new Set();
+      }
       this.episode.value = episode;
       this.rivalLast.value = rival?.last ?? 0;
       this.isPlaying.value = false;
@@ -125,6 +129,13 @@ export class Clock {
   toggleEdge(from, to) {
     this.toggleIn(this.edgeBreaks, `${from}>${to}`);
   }
+}
+
+/** Whether breakpoints in the machine of one episode mean the same in that of another. */
+function isSameMachine(one, other) {
+  const kept = ({ sent: { machine } }) =>
+    JSON.stringify([machine.modes.map(({ lines }) => lines), machine.edges]);
+  return one !== null && kept(one) === kept(other);
 }
 
 /** The slider's position, 0 to 100, of a speed; and back. */

@@ -66,7 +66,7 @@ function extensions(label, check) {
     highlightActiveLine(),
     lintGutter(),
     EditorView.lineWrapping,
-    EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false" }),
+    EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", tabindex: "0" }),
     keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),
     linter((view) => check(view.state.doc.toString(), view.state.doc.length), { delay: PAUSE }),
     karel,

@@ -3,10 +3,11 @@ import { select } from "d3-selection";
 import { zoom, zoomIdentity } from "d3-zoom";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useSize } from "./canvas.jsx";
-import { layOut } from "./layout.js";
+import { layOut, layRound } from "./layout.js";
 import { modeVariable } from "./theme.js";
 
 const LARGEST = 1.35; // times its natural size
+const READABLE = 0.62; // below which a ring is drawn, if that is larger
 
 /**
  * Draw a machine.
@@ -23,7 +24,7 @@ export function Graph({ machine, mode, taken, pulse, shares, breaks, onBreak }) 
     () => [false, true].map((across) => layOut(nodesOf(machine), machine.edges, across)),
     [machine],
   );
-  const placed = scaleIn(ways[0], size) >= scaleIn(ways[1], size) ? ways[0] : ways[1];
+  const placed = useMemo(() => chooseWay(machine, ways, size), [machine, ways, size]);
   const moved = useZoom(frame, machine);
   const count = machine.names.length;
   const isTaken = (edge) => taken && edge.from === taken.from && edge.to === taken.to;
@@ -53,6 +54,24 @@ export function Graph({ machine, mode, taken, pulse, shares, breaks, onBreak }) 
         </g>
       </svg>
     </div>
+  );
+}
+
+/** The layout that is drawn largest; a ring where layers are too small to be read. */
+function chooseWay(machine, ways, size) {
+  const layers = scaleIn(ways[0], size) >= scaleIn(ways[1], size) ? ways[0] : ways[1];
+  const reached = scaleIn(layers, size);
+  if (!size.width || reached >= READABLE) return layers;
+  const ring = layRound(roundOf(machine, layers), machine.edges, size);
+  return scaleIn(ring, size) > reached ? ring : layers;
+}
+
+/** The nodes from the start to the end in the order of their layers. */
+function roundOf(machine, { nodes, width, height }) {
+  const along = height >= width ? ["y", "x"] : ["x", "y"];
+  const isEnd = ({ id }) => id >= machine.names.length;
+  return [...nodes].sort(
+    (a, b) => isEnd(a) - isEnd(b) || a[along[0]] - b[along[0]] || a[along[1]] - b[along[1]],
   );
 }
 

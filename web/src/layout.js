@@ -5,6 +5,11 @@ const CHARACTER = 7.6; // pixels, about
 const HEIGHT = 34;
 const TIP = 8; // length of an arrow's head
 const LOOP = 30; // how far a loop leaves its node
+const SHARE = 30; // and how much room its probability takes
+const BEND = 0.55; // how far an edge of a ring leans to the middle
+const APART = 14; // pixels that the two edges of a pair of nodes lean from each other
+const GAP = 16; // pixels between neighbours of a ring
+const CLOSEST = 1.05; // their sizes with this gap, that their middles are apart
 
 /** Lay out `nodes` (`id`, `label`) and `edges` (`from`, `to`); `across`: from left to right. */
 export function layOut(nodes, edges, across) {
@@ -14,13 +19,12 @@ export function layOut(nodes, edges, across) {
     nodesep: 40,
     edgesep: 16,
     ranksep: 46,
-    marginx: edges.some(({ from, to }) => from === to) ? LOOP + 8 : 14,
+    marginx: edges.some(({ from, to }) => from === to) ? LOOP + SHARE : 14,
     marginy: 14,
   });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const { id, label } of nodes) {
-    const width = Math.max(58, label.length * CHARACTER + 26);
-    graph.setNode(String(id), { width, height: HEIGHT });
+    graph.setNode(String(id), { width: widthOf(label), height: HEIGHT });
   }
   for (const { from, to } of edges)
     if (from !== to) graph.setEdge(String(from), String(to), { width: 30, height: 14 });
@@ -38,15 +42,86 @@ export function layOut(nodes, edges, across) {
   };
 }
 
-/** An edge from a node to itself: a loop at its right side. */
-function looped(edge, { x, y, width }) {
-  const [right, out, half] = [x + width / 2, x + width / 2 + LOOP, HEIGHT / 4];
-  const way = `M${right} ${y - half}C${out} ${y - 2.6 * half} ${out} ${y + 2.6 * half} ${right + 0.92 * TIP} ${y + half + 0.38 * TIP}`;
+function widthOf(label) {
+  return Math.max(58, label.length * CHARACTER + 26);
+}
+
+/** The same on an ellipse that fills a box of `width` x `height`, clockwise in the order given. */
+export function layRound(nodes, edges, { width, height }) {
+  const sizes = nodes.map(({ label }) => widthOf(label));
+  const widest = Math.max(...sizes);
+  const side = widest / 2 + LOOP + SHARE;
+  const { a, b, angles } = spread(nodes.length, width / 2 - side, height / 2 - HEIGHT, widest);
+  const centre = { x: a + side, y: b + HEIGHT };
+  const placedNodes = nodes.map(({ id, label }, n) => {
+    const [x, y] = [centre.x + a * Math.sin(angles[n]), centre.y - b * Math.cos(angles[n])];
+    return { id, label, x, y, width: sizes[n], height: HEIGHT };
+  });
+  const node = new Map(placedNodes.map((one) => [one.id, one]));
+  const pairs = new Set(edges.map(({ from, to }) => `${from}>${to}`));
+  return {
+    width: 2 * centre.x,
+    height: 2 * centre.y,
+    nodes: placedNodes,
+    edges: edges.map((edge) => {
+      const [from, to] = [node.get(edge.from), node.get(edge.to)];
+      if (from === to) return looped(edge, from, from.x < centre.x - 1 ? -1 : 1);
+      const apart = pairs.has(`${edge.to}>${edge.from}`) ? APART : 0;
+      return bent(edge, from, to, centre, apart);
+    }),
+  };
+}
+
+/** Angles at which nodes stand equally far apart, each taking its width and height; and radii. */
+function spread(count, a, b, widest) {
+  const [across, down] = [widest + GAP, HEIGHT + GAP];
+  const [wide, high] = [Math.max(a, across), Math.max(b, down)];
+  const fine = Array.from({ length: 721 }, (_, n) => (2 * Math.PI * n) / 720);
+  const along = [0];
+  for (let n = 1; n < fine.length; n++) {
+    const dx = (wide * (Math.sin(fine[n]) - Math.sin(fine[n - 1]))) / across;
+    const dy = (high * (Math.cos(fine[n]) - Math.cos(fine[n - 1]))) / down;
+    along.push(along[n - 1] + Math.hypot(dx, dy));
+  }
+  const round = along[along.length - 1];
+  const angles = Array.from({ length: count }, (_, n) => {
+    const wanted = (round * n) / count;
+    return fine[along.findIndex((reached) => reached >= wanted)];
+  });
+  const grown = Math.max(1, (CLOSEST * count) / round);
+  return { a: grown * wide, b: grown * high, angles };
+}
+
+/** An edge between two nodes of a ring, `apart` pixels beside the straight line. */
+function bent(edge, from, to, centre, apart) {
+  const [dx, dy] = [to.x - from.x, to.y - from.y];
+  const long = Math.hypot(dx, dy) || 1;
+  const lean = BEND * Math.min(1, (1.6 * long) / (centre.x + centre.y));
+  const between = { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 };
+  const over = {
+    x: between.x + lean * (centre.x - between.x) - (apart * dy) / long,
+    y: between.y + lean * (centre.y - between.y) + (apart * dx) / long,
+  };
+  return placed(edge, { points: [border(from, over), over, border(to, over)] });
+}
+
+/** Where the line from a node's middle to a point leaves the node. */
+function border({ x, y, width, height }, point) {
+  const [dx, dy] = [point.x - x, point.y - y];
+  const part = Math.min(width / 2 / Math.abs(dx || 1e-9), height / 2 / Math.abs(dy || 1e-9));
+  return { x: x + part * dx, y: y + part * dy };
+}
+
+/** An edge from a node to itself: a loop at its right side (`by` 1) or its left one (-1). */
+function looped(edge, { x, y, width }, by = 1) {
+  const [side, out, half] = [x + (by * width) / 2, x + by * (width / 2 + LOOP), HEIGHT / 4];
+  const stop = `${side + by * 0.92 * TIP} ${y + half + 0.38 * TIP}`;
+  const way = `M${side} ${y - half}C${out} ${y - 2.6 * half} ${out} ${y + 2.6 * half} ${stop}`;
   return {
     ...edge,
     way,
-    tip: arrowHead({ x: right, y: y + half }, Math.PI * 1.12),
-    middle: { x: out + 2, y },
+    tip: arrowHead({ x: side, y: y + half }, by > 0 ? Math.PI * 1.12 : -Math.PI * 0.12),
+    middle: { x: side + by * (0.75 * LOOP + SHARE / 2), y },
   };
 }
 
@@ -56,7 +131,15 @@ function placed(edge, { points }) {
   const angle = Math.atan2(end.y - before.y, end.x - before.x);
   const stop = { x: end.x - TIP * Math.cos(angle), y: end.y - TIP * Math.sin(angle) };
   const way = smooth([...points.slice(0, -1), stop]);
-  return { ...edge, way, tip: arrowHead(end, angle), middle: points[points.length >> 1] };
+  return { ...edge, way, tip: arrowHead(end, angle), middle: middleOf(points) };
+}
+
+/** The point of a smooth curve that is nearest the middle corner of its polyline. */
+function middleOf(points) {
+  const n = points.length >> 1;
+  const [before, corner, after] = [points[n - 1], points[n], points[n + 1] ?? points[n]];
+  const share = (one, two, three) => one / 8 + (3 * two) / 4 + three / 8;
+  return { x: share(before.x, corner.x, after.x), y: share(before.y, corner.y, after.y) };
 }
 
 /** A curve through the midpoints of a polyline, tangent to it. */

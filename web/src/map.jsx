@@ -7,7 +7,7 @@ import { numbersOf } from "./arrays.js";
 import { Canvas } from "./canvas.jsx";
 import { Coloured } from "./program.jsx";
 import { ask } from "./state.js";
-import { palette } from "./theme.js";
+import { modeColour, modeVariable, palette } from "./theme.js";
 
 const STEPS = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
@@ -93,7 +93,7 @@ function Plane({ map, place, onPlace }) {
       </figure>
       <div class="legend">
         {map.kinds.map((kind, n) => (
-          <span key={kind} style={{ "--tone": `var(--mode-${n % 8})` }}>
+          <span key={kind} style={{ "--tone": modeVariable(n, map.kinds.length - 1) }}>
             <i class="mark round" />
             {kind}
           </span>
@@ -116,7 +116,7 @@ function drawMap(pen, { map, moved, place, wide, high, ratio }) {
   pen.globalAlpha = 0.7;
   for (let i = 0; i < map.kind.length; i++) {
     const [x, y] = moved.apply(scale.to(map.points[2 * i], map.points[2 * i + 1]));
-    pen.fillStyle = colours.modes[map.kind[i] % 8];
+    pen.fillStyle = modeColour(map.kind[i], map.kinds.length - 1); // the last: it does nothing
     pen.beginPath();
     pen.arc(x * ratio, y * ratio, reach, 0, 2 * Math.PI);
     pen.fill();

@@ -16,8 +16,8 @@ export default function Runs() {
     get("embeddings").then((sent) => setEmbeddings(sent.embeddings), setError);
     return repeat(async () => setGroups(await get("runs")), setError);
   }, []);
-  const group =
-    groups?.groups.find(({ name }) => name === shown?.group) ?? (shown ? null : groups?.groups[0]);
+  const listed = toldApart(groups?.groups ?? []);
+  const group = listed.find(({ key }) => key === shown?.group) ?? (shown ? null : listed[0]);
   return (
     <div class="view">
       {error && (
@@ -27,14 +27,14 @@ export default function Runs() {
       )}
       <div class="runs">
         <nav aria-label="Runs">
-          <h2>Runs{groups?.root ? ` in ${groups.root}` : ""}</h2>
+          <h2>Runs{groups?.root ? ` below ${groups.root}/` : ""}</h2>
           {groups && !groups.groups.length && <Nothing root={groups.root} />}
-          {groups?.groups.map((one) => (
+          {listed.map((one) => (
             <GroupButton
-              key={one.name}
+              key={one.key}
               group={one}
               isShown={one === group}
-              onClick={() => setShown({ group: one.name })}
+              onClick={() => setShown({ group: one.key })}
             />
           ))}
           {embeddings.length > 0 && <h2>Embeddings</h2>}
@@ -52,11 +52,22 @@ export default function Runs() {
         </nav>
         <div>
           {shown?.embedding && <EmbeddingMap name={shown.embedding} />}
-          {group && <Group key={group.name} group={group} />}
+          {group && <Group key={group.key} group={group} />}
         </div>
       </div>
     </div>
   );
+}
+
+/** Groups with what tells each from others of its name: the settings in which they differ. */
+function toldApart(groups) {
+  return groups.map((group) => {
+    const own = flattened(group.settings);
+    const namesakes = groups.filter(({ name }) => name === group.name);
+    const tables = namesakes.map(({ settings }) => new Map(flattened(settings)));
+    const apart = own.filter(([name, value]) => tables.some((table) => table.get(name) !== value));
+    return { ...group, apart, key: JSON.stringify([group.name, group.tasks, own]) };
+  });
 }
 
 function Nothing({ root }) {
@@ -73,8 +84,11 @@ function GroupButton({ group, isShown, onClick }) {
   return (
     <button type="button" class="group" aria-current={isShown} onClick={onClick}>
       <b>{group.name}</b>
+      {group.apart.length > 0 && (
+        <small>{group.apart.map(([name, value]) => `${name} ${value}`).join(", ")}</small>
+      )}
       <small>
-        {group.kind}, {count} {count === 1 ? "run" : "runs"}
+        {count} {count === 1 ? "run" : "runs"}
         {live > 0 && `, ${live} not finished`}
       </small>
     </button>
@@ -104,6 +118,9 @@ function Group({ group }) {
         </>
       )}
       {error && <p class="error">{error.message}</p>}
+      {charts?.length === 0 && (
+        <p class="label">Nothing to draw yet: curves begin with the first results.</p>
+      )}
       <div class="charts">
         {charts?.map((chart, n) => (
           <Chart key={`${chart.what} ${n}`} chart={chart} />

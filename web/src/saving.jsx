@@ -41,6 +41,7 @@ const FILES = [
 
 export function SaveMenu() {
   const [isOpen, setOpen] = useState(false);
+  const [isBusy, setBusy] = useState(false);
   const frame = useRef(null);
   useEffect(() => {
     if (!isOpen) return undefined;
@@ -60,7 +61,9 @@ export function SaveMenu() {
   }, [isOpen]);
   const save = (write) => async () => {
     setOpen(false);
+    setBusy(true);
     await Promise.resolve(write()).catch((error) => (refusal.value = error));
+    setBusy(false);
   };
   return (
     <div class="menu above" ref={frame}>
@@ -69,9 +72,11 @@ export function SaveMenu() {
         class="button bare"
         aria-label="Save"
         aria-expanded={isOpen}
+        aria-busy={isBusy}
+        disabled={isBusy}
         onClick={() => setOpen(!isOpen)}
       >
-        <Icon name="save" /> <span class="wordy">Save</span>
+        <Icon name="save" /> <span class="wordy">{isBusy ? "Saving…" : "Save"}</span>
       </button>
       {isOpen && (
         <ul>

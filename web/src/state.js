@@ -49,7 +49,7 @@ export async function readAddress() {
   for (const name of PLAIN) if (query.get(name)) found[name] = query.get(name);
   if (!(found.view in VIEWS)) found.view = "watch";
   if (query.get("text")) found.text = (await unpack(query.get("text"))) ?? "";
-  if (query.get("world")) found.world = JSON.parse((await unpack(query.get("world"))) ?? "null");
+  if (query.get("world")) found.world = readJson(await unpack(query.get("world")));
   return { found, t: Number(query.get("t")) || 0 };
 }
 
@@ -57,6 +57,15 @@ async function unpack(packed) {
   try {
     const bytes = await through(fromAddress(packed), new DecompressionStream("deflate-raw"));
     return new TextDecoder().decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+/** What JSON says, or null: an address is anybody's. */
+function readJson(text) {
+  try {
+    return JSON.parse(text);
   } catch {
     return null;
   }
@@ -166,10 +175,23 @@ export async function begin() {
 /** Fill in what an address leaves out. */
 function complete(wanted) {
   if (wanted.text && !wanted.machine) wanted.machine = "text";
-  if (!wanted.machine) wanted.machine = machineFor(wanted.task) ?? machines.value[0]?.name ?? "";
+  if (!wanted.machine) wanted.machine = machineFor(wanted.task) ?? firstMachine();
+  wanted.machine = listedAs(wanted.machine);
+  wanted.other = listedAs(wanted.other);
   const own = wanted.machine.match(/^zoo:([^/]+)/)?.[1];
   if (!wanted.task) wanted.task = tasks.value.find(({ name }) => name === own)?.name ?? "";
   return wanted;
+}
+
+/** What a machine is listed as: `zoo:TASK` is the best one for its task. */
+function listedAs(name) {
+  return machines.value.find((one) => one.is_best && one.name.startsWith(`${name}/`))?.name ?? name;
+}
+
+/** The machine that is shown to those who asked for none: the one with the most modes. */
+function firstMachine() {
+  const [first] = [...machines.value].sort((a, b) => b.modes - a.modes);
+  return first?.name ?? "";
 }
 
 /** The machine of the zoo that is shown for a task. */

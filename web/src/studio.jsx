@@ -65,7 +65,11 @@ function WatchView() {
   return rival.value ? (
     <Compare clock={clock} rival={rival.value} />
   ) : (
-    <Watch clock={clock} actions={<SaveMenu />} />
+    <Watch
+      clock={clock}
+      actions={<SaveMenu />}
+      note={asked.value.world ? "its start changed" : null}
+    />
   );
 }
 

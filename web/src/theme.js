@@ -2,6 +2,7 @@
 import { effect, signal } from "@preact/signals";
 
 const KEY = "pomp-theme";
+const TONES = 16; // colours of modes before they are used again
 const system = matchMedia("(prefers-color-scheme: dark)");
 
 /** "auto", "light" or "dark". */
@@ -51,7 +52,7 @@ export function palette() {
   const names = ["paper", "sheet", "ink", "muted", "line", "ground", "grid", "wall", "marker"];
   const more = ["count", "agent", "good", "bad", "accent", "edge"];
   cached = Object.fromEntries([...names, ...more].map((name) => [name, read(name)]));
-  cached.modes = Array.from({ length: 8 }, (_, k) => read(`mode-${k}`));
+  cached.modes = Array.from({ length: TONES }, (_, k) => read(`mode-${k}`));
   cached.isDark = isDark.value;
   return cached;
 }
@@ -64,5 +65,5 @@ export function modeColour(mode, count) {
 
 /** The same as a CSS value that follows the theme. */
 export function modeVariable(mode, count) {
-  return mode < 0 || mode >= count ? "var(--muted)" : `var(--mode-${mode % 8})`;
+  return mode < 0 || mode >= count ? "var(--muted)" : `var(--mode-${mode % TONES})`;
 }

@@ -4,9 +4,14 @@ import { useRef } from "preact/hooks";
 import { Canvas } from "./canvas.jsx";
 import { EVENTS } from "./episode.js";
 import { modeColour, palette } from "./theme.js";
+import { shorten } from "./world.jsx";
 
-const STRIP = 18; // CSS pixels of the strip of modes
-const MARKS = 5; // and of a row of marks
+const TALL = { strip: 18, marks: 6 }; // CSS pixels of the strip of modes and of a row of marks
+const LOW = { strip: 13, marks: 4.5 }; // where the whole has less than
+const LOWEST = 70;
+const WRITTEN = 34; // pixels of the curves below which no number is written beside them
+const THINNEST = 1.5; // CSS pixels of a mark where there are many
+const THICKEST = 4;
 
 /** Props: `clock`, `episode`, `span` (frames across, if more than its own), `caption`. */
 export function Timeline({ clock, episode, span = episode.last, caption }) {
@@ -53,8 +58,9 @@ export function Timeline({ clock, episode, span = episode.last, caption }) {
 
 function drawTimeline(pen, episode, wide, high, ratio) {
   const colours = palette();
-  const strip = Math.round(STRIP * ratio);
-  const row = Math.round(MARKS * ratio);
+  const heights = high < LOWEST * ratio ? LOW : TALL;
+  const strip = Math.round(heights.strip * ratio);
+  const row = Math.round(heights.marks * ratio);
   const rows = EVENTS.filter(({ key }) => episode.marks[key].length);
   const marksTop = high - rows.length * row;
   const stripTop = marksTop - strip - Math.round(3 * ratio);
@@ -87,7 +93,8 @@ function drawStrip(pen, episode, wide, top, high) {
 }
 
 function drawMarks(pen, episode, key, wide, top, high, ratio) {
-  const thick = Math.max(1, Math.round(1.5 * ratio));
+  const room = (0.5 * wide) / (episode.last || 1);
+  const thick = Math.round(Math.min(Math.max(room, THINNEST * ratio), THICKEST * ratio));
   let drawn = -2 * thick;
   for (const t of episode.marks[key]) {
     const x = Math.round((t / episode.last) * wide);
@@ -117,14 +124,23 @@ function drawCurves(pen, episode, wide, high, ratio, colours) {
     drawCurve(pen, values, wide, y);
   }
   pen.setLineDash([]);
+  if (high < WRITTEN * ratio) return;
+  pen.fillStyle = colours.muted;
+  pen.font = `${Math.round(10.5 * ratio)}px system-ui, sans-serif`;
+  pen.textBaseline = "top";
+  pen.fillText(shorten(top), 9 * ratio, y(top) + 2.5 * ratio);
 }
 
-/** A curve over all moments; where many share a column, from their least to their greatest. */
+/** A curve in steps; where many moments share a column, from their least to their greatest. */
 function drawCurve(pen, values, wide, y) {
   const last = values.length - 1;
   pen.beginPath();
   if (last < wide) {
-    for (let t = 0; t <= last; t++) pen.lineTo((t / (last || 1)) * wide, y(values[t]));
+    pen.moveTo(0, y(values[0]));
+    for (let t = 1; t <= last; t++) {
+      pen.lineTo((t / last) * wide, y(values[t - 1]));
+      pen.lineTo((t / last) * wide, y(values[t]));
+    }
   } else {
     for (let x = 0; x < wide; x++) {
       const from = Math.floor((x / wide) * last);

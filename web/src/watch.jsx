@@ -13,14 +13,14 @@ import { Numbers, World } from "./world.jsx";
 
 const MOST_PULSES = 12; // actions a second above which transitions do not move
 
-/** Props: `clock` with an episode; `actions`: more buttons beside the transport. */
-export function Watch({ clock, actions }) {
+/** Props: `clock` with an episode; `actions`: more buttons beside the transport; `note`: on the start. */
+export function Watch({ clock, actions, note }) {
   const episode = clock.episode.value;
   useKeys(clock);
   return (
     <div class="view" data-episode={episode.sent.start}>
       <div class="stage">
-        <Scene clock={clock} episode={episode} />
+        <Scene clock={clock} episode={episode} note={note} />
         <MachinePanel clock={clock} episode={episode} />
         <ProgramPanel clock={clock} episode={episode} />
       </div>
@@ -29,15 +29,20 @@ export function Watch({ clock, actions }) {
   );
 }
 
-/** Props: `clock`, `episode`, `title` (if not the setting), `tools` (instead of the seed). */
-export function Scene({ clock, episode, title, tools }) {
+/** Props: `clock`, `episode`, `tools` (instead of the seed), `note` (beside the seed). */
+export function Scene({ clock, episode, tools, note }) {
   const t = Math.min(clock.t.value, episode.last);
   return (
     <div class="panel">
       <section class="part fills" aria-label="World">
         <header>
-          <h2>{title ?? episode.sent.setting}</h2>
-          {tools ?? <span class="label">seed {episode.sent.seed}</span>}
+          <h2>{episode.sent.setting}</h2>
+          {tools ?? (
+            <span class="label">
+              seed {episode.sent.seed}
+              {note && `, ${note}`}
+            </span>
+          )}
         </header>
         <World episode={episode} t={t} />
       </section>
@@ -161,28 +166,34 @@ export function Deck({ clock, episodes, span, actions }) {
           caption={n ? "Time of the second" : "Time"}
         />
       ))}
-      <Legend episode={episodes[0]} />
+      <Legend episodes={episodes} />
       <KeysDialog isOpen={isOpen} onClose={() => setOpen(false)} />
     </footer>
   );
 }
 
-function Legend({ episode }) {
+/** What the colours of one timeline or two mean. */
+function Legend({ episodes }) {
+  const curves = new Map(episodes.flatMap(({ curves }) => curves.map((one) => [one.name, one])));
+  const has = ({ key }) => episodes.some(({ marks }) => marks[key].length);
   return (
     <div class="legend" aria-hidden="true">
-      {episode.machine.names.map((name, k) => (
-        <span key={k} style={{ "--tone": modeVariable(k, episode.modeCount) }}>
-          <i class="chip" />
-          {name}
-        </span>
-      ))}
-      {episode.curves.map(({ name, colour, dash }) => (
+      {episodes.map(({ machine, modeCount }, n) => [
+        episodes.length > 1 && <b>{n ? "right:" : "left:"}</b>,
+        machine.names.map((name, k) => (
+          <span key={`${n} ${k}`} style={{ "--tone": modeVariable(k, modeCount) }}>
+            <i class="chip" />
+            {name}
+          </span>
+        )),
+      ])}
+      {[...curves.values()].map(({ name, colour, dash }) => (
         <span key={name} style={{ "--tone": `var(--${colour})` }}>
           <i class={`stroke${dash ? " thin" : ""}`} />
           {name}
         </span>
       ))}
-      {EVENTS.filter(({ key }) => episode.marks[key].length).map(({ key, name, colour }) => (
+      {EVENTS.filter(has).map(({ key, name, colour }) => (
         <span key={key} style={{ "--tone": `var(--${colour})` }}>
           <i class="mark" />
           {name}

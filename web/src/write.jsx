@@ -77,9 +77,10 @@ function EditorPanel() {
     download(new Blob([`${api.current.text().trimEnd()}\n`], { type: "text/plain" }), name);
   };
   const open = async (event) => {
-    const [file] = event.currentTarget.files;
+    const input = event.currentTarget; // null once we have waited
+    const [file] = input.files;
     if (file) api.current.replace(await file.text());
-    event.currentTarget.value = "";
+    input.value = "";
   };
   return (
     <div class="panel">

@@ -62,7 +62,7 @@ def load_machine(name: str | Path, allow: Collection[str] = ()) -> ProgramMachin
         found = _ranks(ZOO / named[task])
         if kind and kind not in found:
             raise UnknownNameError(f"kind of machine for {named[task]}", kind, list(found))
-        return ProgramMachine.load(ZOO / named[task] / (kind or _choose(named[task], found)))
+        return ProgramMachine.load(ZOO / named[task] / (kind or best_kind(named[task])))
     if not Path(name).exists():
         known = ", ".join(zoo_tasks()) or "none yet"
         raise DataFileError(
@@ -104,8 +104,9 @@ def add_to_zoo(run: Path, zoo: Path = ZOO) -> list[str]:
     return sorted(taken)
 
 
-def _choose(task: str, ranks: dict[str, tuple[bool, float]]) -> str:
-    """Return the best kind of machine that can be played here, given how good each kind is."""
+def best_kind(task: str) -> str:
+    """Return which kind of a task's machines `zoo:TASK` is: the best that can be played here."""
+    ranks = _ranks(ZOO / task)
     best = max(ranks, key=lambda kind: ranks[kind])
     if best == NETWORK and TEXT in ranks and not is_installed(LEARN):
         LOGGER.info("torch is not installed: taking %s%s/text, not the network", PREFIX, task)

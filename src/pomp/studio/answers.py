@@ -12,7 +12,7 @@ from pomp.core.storage import read_json
 from pomp.engine.starts import draw_starts
 from pomp.karel.world import Map
 from pomp.machine.policy import MACHINE_FILE, ProgramMachine
-from pomp.machine.zoo import KINDS, PREFIX, TEXT, ZOO, zoo_tasks
+from pomp.machine.zoo import KINDS, PREFIX, TEXT, ZOO, best_kind, zoo_tasks
 from pomp.studio.asking import EpisodeAsked, ExportAsked, TextAsked, WorldAsked, WorldQuery
 from pomp.studio.exports import animate, draw_frame
 from pomp.studio.finding import (
@@ -28,7 +28,8 @@ from pomp.studio.finding import (
     size_of,
     tell_error,
 )
-from pomp.studio.machine_data import machine_data
+from pomp.studio.limits import LIMITS
+from pomp.studio.machine_data import count_nested, machine_data
 from pomp.studio.packing import episode_data, world_data
 from pomp.studio.pages import make_page
 from pomp.studio.recording import RecordedEpisode, Watch, record_episode
@@ -73,6 +74,10 @@ def record_asked(asked: EpisodeAsked, root: Root, watch: Watch) -> RecordedEpiso
         PompError: it cannot be played.
     """
     machine = load_asked(asked, root)
+    deepest = max(map(count_nested, machine.modes))
+    if deepest > LIMITS.nested:
+        most = f"loops within one another are shown up to a depth of {LIMITS.nested}"
+        raise ConfigError(f"{most}, got {deepest}")
     setting = machine.configure(asked.scale)
     check_size((setting.height, setting.width))
     start = None if asked.world is None else _map_of(asked.world)
@@ -133,15 +138,21 @@ def list_zoo() -> list[dict[str, Any]]:
     kinds = KINDS if is_installed(LEARN) else (TEXT,)
     places = [(task, kind, ZOO / task / kind) for task in zoo_tasks() for kind in kinds]
     return [
-        {"name": f"{PREFIX}{task}/{kind}", "task": task, **_about(task, folder)}
+        {
+            "name": f"{PREFIX}{task}/{kind}",
+            "task": task,
+            "is_best": kind == best_kind(task),
+            **_about(task, folder),
+        }
         for task, kind, folder in places
         if folder.is_dir()
     ]
 
 
 def _about(task: str, folder: Path) -> dict[str, Any]:
-    """Return headline and kind of a machine of the zoo, from its file alone."""
+    """Return headline, kind and number of modes of a machine of the zoo, from its file alone."""
     told = read_json(folder / MACHINE_FILE, "machine", _ABOUT)
     count, kind = len(told["modes"]), told["transition"]["kind"]
     modes = "1 mode" if count == 1 else f"{count} modes"
-    return {"headline": f"{task}: {modes}, transitions by {kind}", "kind": kind}
+    headline = f"{task}: {modes}, transitions by {kind}"
+    return {"headline": headline, "kind": kind, "modes": count}

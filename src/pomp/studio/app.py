@@ -13,7 +13,13 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
-from pomp.core.errors import DataFileError, PompError, UnknownNameError, abridge
+from pomp.core.errors import (
+    DataFileError,
+    MachineSyntaxError,
+    PompError,
+    UnknownNameError,
+    abridge,
+)
 from pomp.core.texts import visible
 from pomp.studio import answers, asking
 from pomp.studio.desk import AbandonedError, BusyError, Desk
@@ -200,6 +206,8 @@ def _refuse(request: Request, error: Exception) -> Response:
         status = 429
     elif isinstance(error, AbandonedError):
         status = _GONE
+    elif isinstance(error, MachineSyntaxError):
+        status = 400
     elif isinstance(error, UnknownNameError | DataFileError):
         status = 404
     told = {"error": tell_error(error), "place": None}

@@ -10,7 +10,7 @@ from pomp.studio.limits import LIMITS
 Name = Annotated[str, Field(min_length=1, max_length=300)]
 MachineName = Annotated[str, Field(min_length=1, max_length=300, examples=["zoo:Harvester/text"])]
 TaskName = Annotated[str, Field(pattern="^[A-Za-z]{1,40}$", examples=["Harvester"])]
-Size = Annotated[str, Field(pattern="^[0-9]{1,3}x[0-9]{1,3}$")]
+Size = Annotated[str, Field(max_length=9, examples=["8x8"])]
 Seed = Annotated[int, Field(ge=0, le=MOST_SEED)]
 Scale = Annotated[int, Field(ge=1, le=64)]
 Text = Annotated[str, Field(max_length=LIMITS.text, examples=["DEF run m( move m)"])]

@@ -12,6 +12,7 @@ class StudioLimits:
         text: characters of a program or a machine.
         side: rows and columns of a grid.
         cells: cells of a grid.
+        nested: loops of a program within one another: every moment counts the rounds of each.
         at_once: recordings that are made side by side.
         waiting: recordings that may wait beside them.
         seconds: how long a recording may take.
@@ -23,6 +24,7 @@ class StudioLimits:
     text: int = 1 << 16
     side: int = 128
     cells: int = 4096
+    nested: int = 64
     at_once: int = 2
     waiting: int = 6
     seconds: float = 120.0

@@ -72,6 +72,15 @@ def _mode_data(title: str, program: str) -> dict[str, Any]:
     }
 
 
+def count_nested(program: str) -> int:
+    """Return how many loops of a program lie within one another, at most."""
+    deepest = depth = 0
+    for token in program.split():
+        depth += (token in _LOOPS) - (token in _LOOPS.values())
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def find_loops(tokens: list[str]) -> list[dict[str, Any]]:
     """Return the loops of a program: kind, first and last token, and how often (REPEAT alone)."""
     loops: list[dict[str, Any]] = []

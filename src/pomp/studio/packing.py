@@ -152,8 +152,11 @@ def _nests(program: str) -> list[list[tuple[int, int]]]:
     """
     tokens = program.split()
     nests: list[list[tuple[int, int]]] = [[] for _ in tokens]
+    repeats = [0] * len(tokens)  # around each token so far
     for loop in find_loops(tokens):
         count = loop["count"] or 0
-        for nest in nests[loop["first"] : loop["last"] + 1]:
-            nest.append((sum((other > 0) == (count > 0) for _, other in nest), count))
+        for place in range(loop["first"], loop["last"] + 1):
+            nest = nests[place]
+            nest.append((repeats[place] if count else len(nest) - repeats[place], count))
+            repeats[place] += count > 0
     return nests

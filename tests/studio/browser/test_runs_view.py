@@ -6,10 +6,11 @@ from seen import MACHINE, until
 EVIL = "<b>evolve</b>"
 
 
-def group(seeds):
+def group(seeds, chains=4):
     """A group of runs as the server lists it, one run for each seed."""
     return {
-        "name": EVIL, "kind": "evolve", "tasks": ["UpNDown"], "settings": {"evolve": {"chains": 4}},
+        "name": EVIL, "kind": "evolve", "tasks": ["UpNDown"],
+        "settings": {"evolve": {"chains": chains, "clean": True}},
         "runs": [
             {
                 "path": f"up{seed}", "kind": "evolve", "seeds": [seed], "is_finished": False,
@@ -49,6 +50,22 @@ def test_curves_follow_a_run_and_its_machines_are_a_click_away(watch):
     page.get_by_role("button", name="UpNDown, seed 1").click()
     page.wait_for_selector("[data-t]")
     assert page.locator("[data-choice=machine]").input_value() == MACHINE
+
+
+def test_groups_of_one_name_are_told_apart_by_their_settings(watch):
+    page = watch()
+    page.route(
+        "**/api/runs?*",
+        lambda route: route.fulfill(json={"root": "x", "groups": [group([0]), group([1], 8)]}),
+    )
+    page.route("**/api/charts?*", lambda route: route.fulfill(json=charts(0.25)))
+    page.get_by_role("link", name="Runs", exact=True).click()
+    page.wait_for_selector(".chart canvas")
+    told = page.locator(".group small:first-of-type").all_inner_texts()
+    assert told[:2] == ["evolve.chains 4", "evolve.chains 8"]
+    page.locator(".group").nth(1).click()
+    page.wait_for_selector(".group:nth-of-type(2)[aria-current=true]")
+    assert page.get_by_role("button", name="UpNDown, seed 1").is_visible()
 
 
 @pytest.mark.slow

@@ -47,6 +47,15 @@ def test_a_broken_program_shows_its_error_where_it_is_and_a_right_one_runs(watch
     assert page.locator(".verdict.bad").count() == 0
 
 
+def test_a_file_is_opened_in_the_editor(watch, tmp_path):
+    page = open_editor(watch)
+    file = tmp_path / "one.karel"
+    file.write_text(RIGHT)
+    page.set_input_files("input[type=file]", file)
+    until(page, "document.querySelectorAll('.program li').length == 4")
+    assert page.inner_text(".cm-content") == RIGHT
+
+
 def test_a_machine_can_be_edited_and_kept_in_the_address(watch, open_page):
     page = open_editor(watch)
     write(page, RIGHT)
