@@ -7,9 +7,10 @@ import json
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 import pomp
-from pomp.cli.main import main
+from pomp.cli import main as cli
 from pomp.core.configs import changed
 from pomp.core.errors import PompError
 from pomp.runs.folder import RunFolder
@@ -42,12 +43,28 @@ class Format:
     needs: str = ""
 
 
+_parse = cli._parse
+
+
+@cache
+def _parse_once(words):
+    return _parse(list(words))
+
+
 def command(*words):
-    """Call a command; what it refuses is raised again."""
+    """Call a command; what it refuses is raised again.
+
+    Parsing would take most of the time: equal words, whose paths are relative, are parsed once.
+    """
     errors = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()) as told, contextlib.redirect_stderr(errors):
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as told,
+        contextlib.redirect_stderr(errors),
+        patch.object(cli, "_parse", lambda given: _parse_once(tuple(given))),
+        patch.object(cli, "speak_plainly"),  # concerns help alone
+    ):
         try:
-            main([str(word) for word in words])
+            cli.main([str(word) for word in words])
         except SystemExit as ended:
             code = ended.code
     printed = told.getvalue() + errors.getvalue()
