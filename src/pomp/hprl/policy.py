@@ -21,6 +21,7 @@ from pomp.core.errors import (
 )
 from pomp.core.schemas import FREE, NAME, Maybe, Named, Record, Whole
 from pomp.core.storage import (
+    as_path,
     make_folder,
     read_arrays,
     read_json,
@@ -139,7 +140,7 @@ class MetaPolicy:
             DataFileError: there is none, or it is damaged, from a newer version, or unfit.
             UntrustedModuleError: its task is in a module that is not allowed.
         """
-        path = Path(folder)
+        path = as_path(folder)
         path = path.parent if path.name == POLICY_FILE else path
         values = read_json(path / POLICY_FILE, "policy", VERSIONED)
         if values.get("kind") != KIND:
