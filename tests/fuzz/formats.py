@@ -1,4 +1,7 @@
-"""No tests: one small example of every file that pomp reads, and what pomp does with it."""
+"""No tests: one small example of every file that pomp reads, and what pomp does with it.
+
+The formats stand together in one long file, so that the table at its end has them all.
+"""
 
 import contextlib
 import fcntl
@@ -284,14 +287,14 @@ CEM = {"proposer.iterations": 3, "proposer.population": 4, "mode.runs": 1, "mode
 def search_of(method, settings):
     def make(folder):
         weights(folder)  # a small embedding, which is read in every case
-        settings["embedding"] = str(folder / "weights.safetensors")
+        given = {**settings, "embedding": str(folder / "weights.safetensors")}
         taken = []
         pomp.search(
-            "StairClimber", method=method, settings=settings, out=folder / "run",
+            "StairClimber", method=method, settings=given, out=folder / "run",
             on_event=lambda _: bool(taken) or taken.append(1),
         )  # fmt: skip
         if not (folder / "run/state.safetensors").is_file():
-            _stopped_search(folder, method, settings)
+            _stopped_search(folder, method, given)
 
     return make
 
