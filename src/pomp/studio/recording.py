@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.configs import MOST_SEED, check_call, check_count
+from pomp.core.configs import check_call
 from pomp.core.errors import ConfigError
 from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.bytecode import compile_programs
@@ -111,7 +111,6 @@ def record_episode(
         machine = load_machine(machine)
     if not isinstance(machine, ProgramMachine):
         raise ConfigError(f"an episode is that of a machine, got {machine!r:.80}")
-    check_count("a seed", seed, least=0, most=MOST_SEED)
     if watch is not None:
         check_call("watch", watch)
     setting = machine.configure(scale)
