@@ -4,6 +4,7 @@ A case is a number. What must come of it: the file is read, or refused in a line
 has a checksum, damage is noticed.
 """
 
+import contextlib
 import importlib.util
 import shutil
 import tempfile
@@ -42,7 +43,8 @@ def judge(kind, case, seed, root):
         shutil.copytree(make_example(kind, root), folder)
         how = "" if case == WHOLE else mutate(folder / shape.file, draw)
         try:
-            shape.read(folder)
+            with contextlib.chdir(folder):
+                shape.read(Path())
         except PompError as error:
             text = str(error)
             is_line = 0 < len(text) < 2000 and len(text.splitlines()) <= 3  # a place may be shown

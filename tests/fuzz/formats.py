@@ -1,4 +1,7 @@
-"""No tests: one small example of every file that pomp reads, and what pomp does with it."""
+"""No tests: one small example of every file that pomp reads, and what pomp does with it.
+
+The formats stand together in one long file, so that the table at its end has them all.
+"""
 
 import contextlib
 import fcntl
@@ -7,9 +10,10 @@ import json
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 import pomp
-from pomp.cli.main import main
+from pomp.cli import main as cli
 from pomp.core.configs import changed
 from pomp.core.errors import PompError
 from pomp.runs.folder import RunFolder
@@ -42,12 +46,28 @@ class Format:
     needs: str = ""
 
 
+_parse = cli._parse
+
+
+@cache
+def _parse_once(words):
+    return _parse(list(words))
+
+
 def command(*words):
-    """Call a command; what it refuses is raised again."""
+    """Call a command; what it refuses is raised again.
+
+    Parsing would take most of the time: equal words, whose paths are relative, are parsed once.
+    """
     errors = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()) as told, contextlib.redirect_stderr(errors):
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as told,
+        contextlib.redirect_stderr(errors),
+        patch.object(cli, "_parse", lambda given: _parse_once(tuple(given))),
+        patch.object(cli, "speak_plainly"),  # concerns help alone
+    ):
         try:
-            main([str(word) for word in words])
+            cli.main([str(word) for word in words])
         except SystemExit as ended:
             code = ended.code
     printed = told.getvalue() + errors.getvalue()
@@ -58,6 +78,11 @@ def command(*words):
 
 def evaluate(path):
     command("eval", path, "--episodes", 1)
+
+
+def stop(event):
+    """End a run at its first event."""
+    return True
 
 
 # Machines
@@ -82,6 +107,40 @@ def network_machine(folder):
     pomp.load_machine("zoo:StairClimber/network").save(folder)
 
 
+def extracted(folder):
+    """A table of codes, as `pomp extract` makes it."""
+    from networks import STEP, TURN, of_network
+    from pomp.analysis import ExtractionConfig, extract
+    from pomp.machine.config import BottleneckConfig
+
+    bottleneck = BottleneckConfig(steps=20)
+    config = ExtractionConfig(sizes=(2,), episodes=4, trials=2, bottleneck=bottleneck)
+    extract(of_network([STEP, TURN]), config).machine.save(folder)
+
+
+def quantised(folder):
+    """A network that remembers by codes, and the Moore machine out of it."""
+    from networks import STEP, TURN, of_network
+    from pomp.analysis import quantise
+    from pomp.machine.config import BottleneckConfig, QuantisingConfig
+
+    config = QuantisingConfig(
+        seen_units=3, state_units=2, bottleneck=BottleneckConfig(steps=20), epochs=1, episodes=4,
+        most_steps=12, trials=2,
+    )  # fmt: skip
+    found = quantise(of_network([STEP, TURN], memory=6), config)
+    found.machine.save(folder / "quantised")
+    found.moore.save(folder / "moore")
+
+
+def play_quantised(folder):
+    evaluate(folder / "quantised")
+
+
+def play_moore(folder):
+    evaluate(folder / "moore")
+
+
 def program_file(folder):
     (folder / "walk.txt").write_text("# walks\nDEF run m( WHILE c( frontIsClear c) w( move w) m)\n")
 
@@ -96,6 +155,13 @@ def map_file(folder):
 
 def run_program(folder):
     command("run", "Maze", folder / "walk.txt")
+
+
+def begin_with_programs(folder):
+    """Read the programs that a search begins with."""
+    pomp.search(
+        "Maze", method="annealing", settings={**SEARCH, "from": folder / "walk.txt"}, on_event=stop
+    )
 
 
 def run_in_map(folder):
@@ -174,19 +240,61 @@ def look_at_training(folder):
     look_at(folder, "train", _train_plan())
 
 
+HPRL = {
+    "policy.hidden": 8, "policy.programs": 2, "ppo.total": 32, "ppo.actors": 4, "ppo.steps": 8,
+    "ppo.minibatch": 16, "validation.every": 1, "validation.episodes": 2,
+}  # fmt: skip
+
+
+def hprl(folder):
+    """A training of policies that write programs, and one of them."""
+    pomp.train("Seeder", method="hprl", settings=HPRL, out=folder / "run")
+    (folder / "run/Seeder/seed0/policy").rename(folder / "policy")
+
+
+def play_policy(folder):
+    from pomp.hprl import MetaPolicy
+
+    MetaPolicy.load(folder / "policy").evaluate(episodes=1, embedding=_hprl_space())
+
+
+@cache
+def _hprl_space():
+    from pomp.hprl.episodes import load_space
+
+    return load_space("hprl", "cpu")
+
+
+def resume_hprl(folder):
+    """Take up the checkpoint and learn from one rollout more."""
+    from pomp.hprl.config import configure_hprl
+    from pomp.hprl.training import MetaTraining, meta_member
+    from pomp.runs.transitions import TransitionsRun
+    from pomp.tasks.catalog import find_task
+
+    config = configure_hprl("paper", {**HPRL, "ppo.total": 64})
+    members = [meta_member(find_task("Seeder").configure(), 0, config)]
+    training = MetaTraining(members, config, "cpu", _hprl_space())
+    work = TransitionsRun(training, RunFolder(folder / "run"), "policies")
+    work.open()
+    work.advance(lambda: False)
+
+
 SEARCH = {"proposer.candidates": 64, "proposer.chains": 8}
 CEM = {"proposer.iterations": 3, "proposer.population": 4, "mode.runs": 1, "mode.modes": 2}
 
 
 def search_of(method, settings):
     def make(folder):
+        weights(folder)  # a small embedding, which is read in every case
+        given = {**settings, "embedding": str(folder / "weights.safetensors")}
         taken = []
         pomp.search(
-            "StairClimber", method=method, settings=settings, out=folder / "run",
+            "StairClimber", method=method, settings=given, out=folder / "run",
             on_event=lambda _: bool(taken) or taken.append(1),
         )  # fmt: skip
         if not (folder / "run/state.safetensors").is_file():
-            _stopped_search(folder, method, settings)
+            _stopped_search(folder, method, given)
 
     return make
 
@@ -327,7 +435,16 @@ FORMATS = {
     "machine json": Format(text_machine, "machine/machine.json", play_folder, True),
     "machine weights": Format(network_machine, "machine.safetensors", evaluate, True),
     "network json": Format(network_machine, "machine.json", evaluate, True),
+    "table weights": Format(extracted, "machine.safetensors", evaluate, True),
+    "table json": Format(extracted, "machine.json", evaluate, True),
+    "quantised weights": Format(quantised, "quantised/machine.safetensors", play_quantised, True),
+    "moore weights": Format(quantised, "moore/machine.safetensors", play_moore, True),
+    "moore json": Format(quantised, "moore/machine.json", play_moore, True),
+    "policy weights": Format(hprl, "policy/policy.safetensors", play_policy, True),
+    "policy json": Format(hprl, "policy/policy.json", play_policy, True),
+    "policy state": Format(hprl, "run/ensemble8x8.safetensors", resume_hprl, True),
     "program": Format(program_file, "walk.txt", run_program),
+    "given programs": Format(program_file, "walk.txt", begin_with_programs),
     "map": Format(map_file, "maze.txt", run_in_map),
     "evolve config": Format(evolution, "run/config.json", look_at_evolution, True),
     "evolve state": Format(evolution, f"{SEED}/state.safetensors", resume_evolution, True),
@@ -365,6 +482,7 @@ def make_example(name, root):
         if not folder.exists():
             made = folder.with_suffix(".made")
             made.mkdir()
-            make(made)
+            with contextlib.chdir(made):
+                make(Path())
             made.rename(folder)
     return folder

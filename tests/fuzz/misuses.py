@@ -9,6 +9,15 @@ from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
+from misused_machines import (
+    ROOM,
+    machines_judged,
+    machines_taken_apart,
+    named,
+    runs_begun,
+    settings_made,
+    stop,
+)
 
 import pomp
 from pomp.dsl import SamplerConfig
@@ -35,7 +44,6 @@ from pomp.machine import DecisionList, EpisodeConfig, Episodes, Rule
 from pomp.modes import SearchConfig
 
 PROGRAMS = ["DEF run m( move m)", "DEF run m( WHILE c( frontIsClear c) w( move w) putMarker m)"]
-ROOM = "######\n#>.m.#\n#....#\n######"
 LONG_TASKS = ("Snake", "DoorKey", "InfDoorKey", "InfHarvester", "TopOff", "StairClimber")
 
 
@@ -297,13 +305,13 @@ def calls_with_junk():
         "demonstrate.wanted": lambda x: _demonstrate(wanted=x),
         "demonstrate.most_states": lambda x: _demonstrate(most_states=x),
         "demonstrate.streams": lambda x: _demonstrate(streams=x),
-        "search.tasks": lambda x: pomp.search(x, on_event=_stop),
-        "search.modes": lambda x: pomp.search("Snake", modes=x, on_event=_stop),
-        "search.seeds": lambda x: pomp.search("Snake", seeds=x, on_event=_stop),
-        "search.settings": lambda x: pomp.search("Snake", settings=x, on_event=_stop),
-        "evolve.rounds": lambda x: pomp.evolve("Snake", rounds=x, on_event=_stop),
-        "evolve.minutes": lambda x: pomp.evolve("Snake", minutes=x, on_event=_stop),
-        "train.modes": lambda x: pomp.train("Snake", modes=x, on_event=_stop),
+        "search.tasks": lambda x: pomp.search(x, on_event=stop),
+        "search.modes": lambda x: pomp.search("Snake", modes=x, on_event=stop),
+        "search.seeds": lambda x: pomp.search("Snake", seeds=x, on_event=stop),
+        "search.settings": lambda x: pomp.search("Snake", settings=x, on_event=stop),
+        "evolve.rounds": lambda x: pomp.evolve("Snake", rounds=x, on_event=stop),
+        "evolve.minutes": lambda x: pomp.evolve("Snake", minutes=x, on_event=stop),
+        "train.modes": lambda x: pomp.train("Snake", modes=x, on_event=stop),
         "save_dataset.path": lambda x: save_dataset(_data(), x),
         "load_dataset": load_dataset,
         "machine.save": lambda x: pomp.load_machine("zoo:Snake").save(x),
@@ -311,22 +319,12 @@ def calls_with_junk():
     }  # fmt: skip
     for name, call in calls.items():
         for place, junk in enumerate(_JUNK):
-            yield f"{name} {place}: {_named(junk)}", partial(call, junk)
+            yield f"{name} {place}: {named(junk)}", partial(call, junk)
 
 
 @cache
 def _data():
     return make_dataset(DatasetConfig(train=4, validation=1, test=1, seed=5))
-
-
-def _stop(event):
-    """End a run at its first event, if it begins at all."""
-    return True
-
-
-def _named(junk):
-    """A short text that is the same in every process, unlike an object's address."""
-    return "an object" if type(junk) is object else f"{junk!r:.30}"
 
 
 def _stay():
@@ -382,6 +380,10 @@ def large_requests():
 
 
 KINDS = {
+    "machines judged": dict(machines_judged()),
+    "machines taken apart": dict(machines_taken_apart()),
+    "runs begun": dict(runs_begun()),
+    "settings made": dict(settings_made()),
     "edited worlds": dict(edited_worlds()),
     "written objects": dict(written_objects()),
     "exchanged parts": dict(exchanged_parts()),

@@ -1,11 +1,13 @@
 """Meta-policies: what they see, what they run, what they learn, and what is kept of them."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 import torch
 
+from edited import read_values
 from pomp.core.errors import ConfigError, DataFileError, PompError
 from pomp.core.storage import through_file
 from pomp.core.streams import Purpose
@@ -240,18 +242,35 @@ def test_a_policy_refuses_other_weights_under_the_name_of_its_embedding(policy, 
 def test_a_damaged_policy_is_refused_with_what_is_wrong(policy, tmp_path):
     folder = tmp_path / "policy"
     policy.save(folder)
-    values = json.loads((folder / "policy.json").read_text())
+    values = read_values(folder / "policy.json")
     for changed, message in (
         ({"format": 9}, "has policy format 9"),
         ({"kind": "machine"}, "is no policy"),
         ({"latent": 32}, "should have actor"),
         ({"task": "Nowhere"}, "unknown task"),
+        ({"size": [8, 8.5]}, r"size\[1\] must be a whole number"),
+        ({"options": 5}, "options must be"),
     ):
         (folder / "policy.json").write_text(json.dumps({**values, **changed}))
         with pytest.raises(DataFileError, match=message):
             MetaPolicy.load(folder)
-    with pytest.raises(DataFileError, match="holds no readable"):
+    with pytest.raises(DataFileError, match="does not exist; expected a file with a pomp policy"):
         MetaPolicy.load(tmp_path / "nothing")
+
+
+def test_a_policys_file_is_read_without_trust(policy, tmp_path):
+    policy.save(tmp_path)
+    path = tmp_path / "policy.json"
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+    with pytest.raises(DataFileError, match="its checksum is that of something else"):
+        MetaPolicy.load(tmp_path)
+    path.write_text("[" * 100_000)
+    with pytest.raises(DataFileError, match="nested too deeply"):
+        MetaPolicy.load(tmp_path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(DataFileError, match="is no regular file"):
+        MetaPolicy.load(tmp_path)
 
 
 def test_an_embedding_of_another_vocabulary_is_refused():

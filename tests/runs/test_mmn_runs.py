@@ -2,12 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import pomp
 from commands import call, change
 from pomp.analysis.remembering import quantise
 from pomp.core.errors import ConfigError, DataFileError
+from pomp.core.storage import pack_arrays, unpack_arrays
 from pomp.experiments.cells import Cell
 from pomp.experiments.reproduction import reproduce
 from pomp.experiments.specs import list_cells
@@ -136,5 +138,16 @@ def test_weights_of_another_network_are_refused(trained, tmp_path, folder):
     values.pop("checksum")
     (tmp_path / "machine.json").write_text(json.dumps(values))
     (tmp_path / "machine.safetensors").write_bytes((place / "machine.safetensors").read_bytes())
-    with pytest.raises(DataFileError, match="weights that belong to another one"):
+    with pytest.raises(DataFileError, match=r"the array .* must be float32 of shape"):
+        load_machine(tmp_path)
+
+
+@pytest.mark.parametrize("folder", ["machine", "moore"])
+def test_weights_of_another_type_are_refused(trained, tmp_path, folder):
+    place = trained / "Maze" / "seed0" / folder
+    arrays, header = unpack_arrays((place / "machine.safetensors").read_bytes())
+    arrays["seen.encoder.0.weight"] = arrays["seen.encoder.0.weight"].astype(np.int64)
+    (tmp_path / "machine.json").write_bytes((place / "machine.json").read_bytes())
+    (tmp_path / "machine.safetensors").write_bytes(pack_arrays(arrays, header))
+    with pytest.raises(DataFileError, match=r"must be float32 of shape .*, got int64"):
         load_machine(tmp_path)

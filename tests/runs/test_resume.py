@@ -163,6 +163,7 @@ def test_what_is_given_beside_a_folder_must_agree(tmp_path, given, says):
         ({"evolve": {"chains": 8}}, "EvolveConfig needs its fields"),
         ({"tasks": {"Farmer": {}}}, "tasks.Farmer.task must be there"),
         ({"kind": "search"}, "a run of pomp search, not of pomp evolve"),
+        ({"kind": "9" * 5000}, f"a run of pomp {'9' * 37}..., not of pomp evolve"),
         ({"format": 1}, "another version of pomp"),
     ],
 )

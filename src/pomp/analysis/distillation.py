@@ -18,7 +18,7 @@ from pomp.analysis.distilled import Distillation, Fidelity
 from pomp.analysis.list_trials import ListTrials, Tried
 from pomp.analysis.rule_search import RuleSearch, leave_rules_out
 from pomp.analysis.rule_trees import Forest, RuleLessons, collect, see
-from pomp.analysis.trials import Trials
+from pomp.analysis.trials import Trials, check_study
 from pomp.analysis.watching import Met, watch
 from pomp.core.configs import check_ranges
 from pomp.core.errors import ConfigError
@@ -87,10 +87,12 @@ def distill(
         tell: hears what comes next.
 
     Raises:
-        ConfigError: the machine has no network, or one that remembers more than the last mode.
+        ConfigError: the machine has no network, or one that remembers more than the last mode;
+            or something is not of its kind.
         MissingExtraError: torch is not installed.
     """
-    config = config or DistillationConfig()
+    config = DistillationConfig() if config is None else config
+    check_study("distilling rules", machine, config, DistillationConfig, seed, tell)
     transition = machine.transition
     if not isinstance(transition, NetworkTransition):
         raise ConfigError(_refuse(machine))

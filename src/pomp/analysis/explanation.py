@@ -23,7 +23,7 @@ from pomp.machine.evaluation import (
     choose_steps,
     conclude,
 )
-from pomp.machine.policy import STOP, ProgramMachine
+from pomp.machine.policy import STOP, ProgramMachine, check_machine
 from pomp.machine.sensors import COUNT_NAMES, NOT, describe_condition, read_threshold
 from pomp.machine.transitions import DecisionList, Rule, Transition
 
@@ -111,7 +111,11 @@ def explain(
         episodes: how many; None: the task's `episodes`, as the paper's tables have.
         seed: of the starts and the choices; None: 0, or every start if `episodes` is None, too,
             and nothing else is random.
+
+    Raises:
+        ConfigError: it is no machine, or a number is wrong.
     """
+    check_machine(machine, "explaining")
     setting = machine.configure()
     exact = begin_exactly(machine, setting) if episodes is None and seed is None else None
     worlds, draws = (exact[0], None) if exact else begin_drawn(setting, episodes, seed or 0)

@@ -26,9 +26,9 @@ from pomp.analysis.code_tables import (
     sharpen,
 )
 from pomp.analysis.extracted import Extraction, SizeTried, TableTrial, minimise
-from pomp.analysis.trials import Trials, error_of
+from pomp.analysis.trials import Trials, check_study, error_of
 from pomp.analysis.watching import watch
-from pomp.core.configs import check_choices, check_ranges
+from pomp.core.configs import check_choices, check_parts, check_ranges
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
 from pomp.machine.code_table import CodeTable, layers_of
@@ -74,9 +74,11 @@ class ExtractionConfig:
     def __post_init__(self) -> None:
         check_choices(self, choices=Choices)
         check_ranges(self, keep=(0.0, 1.0), episodes=(4, 100_000), trials=(1, 100_000))
-        are_sizes = all(type(size) is int and 1 <= size <= MOST_UNITS for size in self.sizes)
-        if not self.sizes or not are_sizes or len(set(self.sizes)) < len(self.sizes):
-            given = " ".join(map(str, self.sizes)) or "none"
+        check_parts(self, bottleneck=BottleneckConfig)
+        sizes = self.sizes if isinstance(self.sizes, tuple | list) else (self.sizes,)
+        are_sizes = all(type(size) is int and 1 <= size <= MOST_UNITS for size in sizes)
+        if sizes is not self.sizes or not sizes or not are_sizes or len(set(sizes)) < len(sizes):
+            given = " ".join(map(str, sizes)) or "none"
             raise ConfigError(
                 f"sizes are different whole numbers from 1 to {MOST_UNITS}, got {given}"
             )
@@ -98,10 +100,12 @@ def extract(
         tell: hears what comes next.
 
     Raises:
-        ConfigError: the machine has no network, or one that remembers.
+        ConfigError: the machine has no network, or one that remembers; or something is not of
+            its kind.
         MissingExtraError: torch is not installed.
     """
-    config = config or ExtractionConfig()
+    config = ExtractionConfig() if config is None else config
+    check_study("extracting a state machine", machine, config, ExtractionConfig, seed, tell)
     machine.check_memoryless("extracting a table of modes and observations")
     if not isinstance(machine.transition, NetworkTransition):
         raise ConfigError(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pomp.analysis.moore import MooreMachine, minimise_moore, tabulate
+from pomp.analysis.trials import check_study
 from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
 from pomp.machine.config import QuantisingConfig
@@ -69,11 +70,13 @@ def quantise(
         seed: of episodes and first weights.
 
     Raises:
-        ConfigError: the machine has no network that remembers.
+        ConfigError: the machine has no network that remembers, or something is not of its kind.
         MissingExtraError: torch is not installed.
         TrainingError: a weight is not a number any more.
     """
-    config, transition = config or QuantisingConfig(), machine.transition
+    config = QuantisingConfig() if config is None else config
+    check_study("quantising", machine, config, QuantisingConfig, seed)
+    transition = machine.transition
     if not isinstance(transition, NetworkTransition) or not transition.remembers:
         raise ConfigError(
             "a network that remembers is quantised, and this machine has none: "

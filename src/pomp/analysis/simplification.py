@@ -23,7 +23,7 @@ from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
 from pomp.machine.evaluation import Evaluation, play, play_exactly
-from pomp.machine.policy import ProgramMachine
+from pomp.machine.policy import ProgramMachine, check_machine
 from pomp.machine.transitions import DecisionList
 
 EPISODES = 200
@@ -104,8 +104,9 @@ def simplify(
     Raises:
         ConfigError: the machine has no rules, or the tolerance is none.
     """
+    check_machine(machine, "simplifying")
     parts = Parts.of(machine)
-    if not 0.0 <= tolerance < math.inf:
+    if not isinstance(tolerance, int | float) or not 0.0 <= tolerance < math.inf:
         raise ConfigError(f"the tolerance must be a number from 0 on, got {tolerance}")
     search = _Search(machine, parts, _find_starts(machine, episodes, seed), tolerance, stop)
     mean = search.mean

@@ -5,16 +5,40 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.configs import MOST_SEED, check_call, check_count
 from pomp.core.errors import ConfigError
 from pomp.core.streams import Purpose, open_streams
 from pomp.engine.starts import reset
 from pomp.karel.world import WorldBatch
 from pomp.machine.code_table import CodeTable
 from pomp.machine.evaluation import Evaluation, list_all, play, play_exactly
-from pomp.machine.policy import ProgramMachine
+from pomp.machine.policy import ProgramMachine, check_machine
 from pomp.machine.transitions import DecisionList
 
 _LONGER = 4  # times as many programs as the network's longest episode may a trial have
+
+
+def check_study(
+    what: str, machine: object, config: object, kind: type, seed: object, tell: object = print
+) -> None:
+    """Refuse what no study of a machine can be asked for.
+
+    Args:
+        what: is done with the machine, as the subject of a sentence.
+        machine: whose network is looked into.
+        config: how.
+        kind: what its settings must be.
+        seed: of episodes.
+        tell: hears what comes next.
+
+    Raises:
+        ConfigError: says what came.
+    """
+    check_machine(machine, what)
+    if not isinstance(config, kind):
+        raise ConfigError(f"{what} takes a {kind.__name__}, got {config!r:.80}")
+    check_count("a seed", seed, least=0, most=MOST_SEED)
+    check_call("tell", tell)
 
 
 class Trials:

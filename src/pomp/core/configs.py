@@ -71,6 +71,28 @@ def check_flags(config: object, *names: str) -> None:
             raise ConfigError(f"{name} must be true or false, got {getattr(config, name)}")
 
 
+def check_parts(config: object, **kinds: type) -> None:
+    """Refuse fields that are no settings of their kinds.
+
+    Raises:
+        ConfigError: names the field and what came.
+    """
+    for name, kind in kinds.items():
+        value = getattr(config, name)
+        if not isinstance(value, kind):
+            raise ConfigError(f"{name} must be of the type {kind.__name__}, got {value!r:.80}")
+
+
+def check_call(what: str, value: object) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        ConfigError: says what came.
+    """
+    if not callable(value):
+        raise ConfigError(f"{what} must be a function, got {value!r:.80}")
+
+
 def check_choices(config: object, **choices: Any) -> None:
     """Refuse fields that are none of a `Literal`'s values.
 

@@ -25,7 +25,7 @@ class UnknownNameError(PompError, LookupError):
     """A name that is not in the list it should come from."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        names = list(known)
+        names, name = list(known), str(name)  # a caller may have given anything
         folded = {known_name.lower(): known_name for known_name in names}
         close = get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
         hint = f" Did you mean '{folded[close[0]]}'?" if close else ""

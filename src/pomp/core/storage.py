@@ -22,9 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.errors import ConfigError, DataFileError, OutputError
+from pomp.core.errors import ConfigError, DataFileError, OutputError, abridge
 from pomp.core.schemas import FREE, Named, Record, Schema, Text
 
+LONGEST_NAME = 255
+"""Bytes that the name of a file or a folder may have."""
 MOST_JSON_BYTES = 1 << 28
 MOST_ARRAY_BYTES = 1 << 34
 CHECKSUM = "checksum"
@@ -47,7 +49,10 @@ def as_path(path: object) -> Path:
     """
     if not isinstance(path, str | Path) or "\0" in str(path):
         raise ConfigError(f"a path is a text or a Path, got {path!r:.80}")
-    return Path(path)
+    path = Path(path)
+    if any(len(os.fsencode(part)) > LONGEST_NAME for part in path.parts):
+        raise ConfigError(f"no file has a name as long as in '{abridge(str(path), 80)}'")
+    return path
 
 
 def make_folder(path: object) -> Path:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pomp.core.configs import MOST_SEED, check_choices, check_ranges
+from pomp.core.configs import MOST_SEED, check_choices, check_parts, check_ranges
 from pomp.core.errors import ConfigError
 
 MAX_GENERATED = 45
@@ -170,6 +170,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, schedule=Schedule)
+        check_parts(self, model=ModelConfig, reinforce=ReinforceConfig)
         check_ranges(self, epochs=(1, 1_000_000), batch=(1, MOST_PROGRAMS), seed=(0, MOST_SEED))
         check_ranges(self, demonstrations=(1, 1000))
         check_ranges(self, learning_rate=(1e-30, 1e3), beta=(0.0, 1e6), behaviour=(0.0, 1e6))

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pomp.core.configs import changed, check_choices, check_ranges
+from pomp.core.configs import changed, check_changes, check_choices, check_parts, check_ranges
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.engine.units import DEFAULT_CAP
 from pomp.learning.config import PpoConfig, Preset, ValidationConfig
@@ -63,6 +63,7 @@ class HprlConfig:
     """Taken from the reward of a macro step, in training, whose latent is no program."""
 
     def __post_init__(self) -> None:
+        check_parts(self, policy=MetaConfig, ppo=PpoConfig, validation=ValidationConfig)
         check_ranges(self, invalid_cost=(0.0, 1e6))
         if self.ppo.minibatch % self.ppo.steps:
             raise ConfigError(
@@ -104,6 +105,7 @@ def configure_hprl(preset: str, changes: dict[str, Any] | None = None) -> HprlCo
         ConfigError: a value that does not fit.
     """
     if preset not in get_args(Preset):
-        raise UnknownNameError("preset", preset, get_args(Preset))
-    config: HprlConfig = changed(HprlConfig(), {**_PRESETS[preset], **(changes or {})})
+        raise UnknownNameError("preset", str(preset), get_args(Preset))
+    own = check_changes(changes)
+    config: HprlConfig = changed(HprlConfig(), {**_PRESETS[preset], **own})
     return config

@@ -19,7 +19,16 @@ from pomp.core.errors import (
     UnloadableError,
     UntrustedModuleError,
 )
-from pomp.core.storage import make_folder, read_arrays, write_arrays, write_text
+from pomp.core.schemas import FREE, NAME, Maybe, Named, Record, Whole
+from pomp.core.storage import (
+    as_path,
+    make_folder,
+    read_arrays,
+    read_json,
+    with_checksum,
+    write_arrays,
+    write_text,
+)
 from pomp.embedding.space import Embedding
 from pomp.hprl.config import MetaConfig
 from pomp.hprl.episodes import LatentViews, ProgramEpisodes, load_space
@@ -28,6 +37,7 @@ from pomp.hprl.rollouts import LatentActor, draw_noise
 from pomp.karel.world import WorldBatch
 from pomp.machine.config import POLICY_FILE
 from pomp.machine.evaluation import Evaluation, begin_drawn, list_all, outcomes
+from pomp.machine.schemas import SIZE, VERSIONED, WEIGHTS
 from pomp.tasks.catalog import find_task, source_of
 from pomp.tasks.task import Setting
 
@@ -35,6 +45,21 @@ POLICY_WEIGHTS_FILE = "policy.safetensors"
 FORMAT = 1
 """Rises when files of this version could not be read by earlier ones."""
 KIND = "hprl"
+_POLICY = Record(
+    {
+        "format": Whole(1, FORMAT),
+        "kind": NAME,
+        "task": NAME,
+        "variant": Maybe(NAME),
+        "options": Named(NAME, most=100),
+        "size": SIZE,
+        "config": FREE,
+        "latent": Whole(1, 4096),
+        "space": NAME,
+        "provenance": Named(FREE),
+    }
+)
+"""A policy of this version."""
 _DAMAGED = (PompError, LookupError, ValueError, TypeError, ArithmeticError)
 
 
@@ -87,18 +112,20 @@ class MetaPolicy:
         """
         path, setting = make_folder(folder), self.setting
         write_arrays(path / POLICY_WEIGHTS_FILE, self.arrays, {"kind": KIND})
-        told = {
-            "format": FORMAT,
-            "kind": KIND,
-            "task": source_of(setting.task),
-            "variant": setting.variant,
-            "options": setting.option_texts,
-            "size": [setting.height, setting.width],
-            "config": to_json(self.config),
-            "latent": self.latent,
-            "space": self.space,
-            "provenance": dict(self.provenance),
-        }
+        told = with_checksum(
+            {
+                "format": FORMAT,
+                "kind": KIND,
+                "task": source_of(setting.task),
+                "variant": setting.variant,
+                "options": setting.option_texts,
+                "size": [setting.height, setting.width],
+                "config": to_json(self.config),
+                "latent": self.latent,
+                "space": self.space,
+                "provenance": dict(self.provenance),
+            }
+        )
         write_text(path / POLICY_FILE, json.dumps(told, indent=1) + "\n")
 
     @classmethod
@@ -113,19 +140,17 @@ class MetaPolicy:
             DataFileError: there is none, or it is damaged, from a newer version, or unfit.
             UntrustedModuleError: its task is in a module that is not allowed.
         """
-        path = Path(folder)
+        path = as_path(folder)
         path = path.parent if path.name == POLICY_FILE else path
-        try:
-            values = json.loads((path / POLICY_FILE).read_text())
-        except (OSError, ValueError) as error:
-            raise DataFileError(f"'{path}' holds no readable {POLICY_FILE}") from error
-        if not isinstance(values, dict) or values.get("kind") != KIND:
+        values = read_json(path / POLICY_FILE, "policy", VERSIONED)
+        if values.get("kind") != KIND:
             raise DataFileError(f"'{path / POLICY_FILE}' is no policy of pomp")
-        if values.get("format") != FORMAT:
-            got = values.get("format")
-            raise DataFileError(f"'{path}' has policy format {got!r}, this pomp reads {FORMAT}")
+        if values["format"] != FORMAT:
+            got = values["format"]
+            raise DataFileError(f"'{path}' has policy format {got}, this pomp reads {FORMAT}")
         try:
-            arrays, _ = read_arrays(path / POLICY_WEIGHTS_FILE, "policy")
+            _POLICY.check(values)
+            arrays, _ = read_arrays(path / POLICY_WEIGHTS_FILE, "policy", WEIGHTS)
             return cls._from_json(values, arrays, allow)
         except (UntrustedModuleError, UnloadableError, MissingExtraError):
             raise
@@ -137,13 +162,13 @@ class MetaPolicy:
         cls, values: dict[str, Any], arrays: dict[str, NDArray[Any]], allow: Collection[str]
     ) -> "MetaPolicy":
         """Read a policy from its values and its `arrays`, `[outputs, ...]` each."""
-        height, width = map(int, values["size"])
+        height, width = values["size"]
         task = find_task(values["task"], allow)
         return cls(
             setting=task.configure(values["variant"], values["options"], (height, width)),
             config=from_json(MetaConfig, values["config"]),
-            latent=int(values["latent"]),
-            space=str(values["space"]),
+            latent=values["latent"],
+            space=values["space"],
             arrays=arrays,
             provenance=dict(values["provenance"]),
         )

@@ -6,7 +6,7 @@ Defaults are the paper's; where paper and published code disagree, the field say
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from pomp.core.configs import ADDED, MOST, changed, check_flags, check_ranges
+from pomp.core.configs import ADDED, MOST, changed, check_flags, check_parts, check_ranges
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.machine.config import EpisodeConfig, NetworkConfig, QuantisingConfig
 
@@ -111,6 +111,8 @@ class LearningConfig:
 
     def __post_init__(self) -> None:
         check_flags(self, "alone")
+        check_parts(self, episode=EpisodeConfig, network=NetworkConfig, ppo=PpoConfig)
+        check_parts(self, validation=ValidationConfig, quantising=QuantisingConfig)
         ppo = self.ppo
         if self.network.memory and ppo.minibatch % ppo.steps:
             raise ConfigError(

@@ -6,7 +6,7 @@ Defaults are the paper's; where paper and published code disagree, the field say
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pomp.core.configs import ADDED, check_choices, check_flags, check_ranges
+from pomp.core.configs import ADDED, check_choices, check_flags, check_parts, check_ranges
 from pomp.core.errors import ConfigError
 from pomp.engine.units import DEFAULT_CAP
 from pomp.karel.interpreter import Cap
@@ -131,6 +131,7 @@ class QuantisingConfig:
     """States of the Moore machine, before it is made minimal, at most."""
 
     def __post_init__(self) -> None:
+        check_parts(self, bottleneck=BottleneckConfig)
         check_ranges(
             self, seen_units=(1, 4096), state_units=(1, 4096), epochs=(0, 1_000_000),
             patience=(1, 1_000_000), every=(1, 1_000_000), window=(1, 1_000_000),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.configs import MOST_SEED, check_count
+from pomp.core.configs import MOST_SEED, check_call, check_count
 from pomp.core.cuda import to_host
 from pomp.core.errors import ConfigError
 from pomp.core.resources import check_memory, slices
@@ -199,6 +199,8 @@ def evaluate(
         raise ConfigError(
             f"a machine, or its folder, file or name as zoo:Maze, is evaluated; got {machine!r:.80}"
         )
+    if watch is not None:
+        check_call("watch", watch)
     machine, setting = machine.under(cap), machine.configure(scale)
     if episodes is None and seed is None and (exact := begin_exactly(machine, setting, greedy)):
         worlds, weights = exact

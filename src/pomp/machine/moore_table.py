@@ -16,6 +16,7 @@ from pomp.core.extras import LEARN, require
 from pomp.machine.config import NetworkConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.quantised import SEEN, within
+from pomp.machine.schemas import NETWORK, check_weights
 from pomp.machine.transitions import Choose
 
 _LAYERS = ("grid.", "mode.", "trunk.")  # what the names of layers before the memory begin with
@@ -106,11 +107,11 @@ class MooreTable:
             MissingExtraError: torch is not installed.
         """
         require(LEARN, "a machine that was extracted from a network")
-        height, width = map(int, values["size"])
-        config = from_json(NetworkConfig, values["config"])
+        NETWORK.check(values, "transition")
+        config, (height, width) = from_json(NetworkConfig, values["config"]), values["size"]
         weights = dict(arrays)
         table = [weights.pop(name, np.empty(0)) for name in _TABLE]
-        found = cls(config, (height, width), int(values["modes"]), weights, *table)
+        found = cls(config, (height, width), values["modes"], weights, *table)
         found._check()
         return found
 
@@ -142,10 +143,7 @@ class MooreTable:
         }
         encoder = encoder_shapes(self.config.hidden, self.codes.shape[1])
         wanted |= {f"{SEEN}{name}": part for name, part in encoder.items()}
-        if {name: array.shape for name, array in self.weights.items()} != wanted:
-            raise DataFileError("its network has weights that belong to another one")
-        if not all(np.isfinite(array).all() for array in self.weights.values()):
-            raise DataFileError("its network has weights that are no numbers")
+        check_weights(self.weights, wanted)
 
 
 def layers_before_memory(

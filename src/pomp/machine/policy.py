@@ -338,6 +338,20 @@ def _name_kind(transition: Transition) -> str:
     return require_source(own, "class", own.__name__, own.__module__)
 
 
+def check_machine(machine: object, what: str) -> None:
+    """Refuse what is no machine.
+
+    Args:
+        machine: what a caller has given.
+        what: is done with it, as the subject of a sentence.
+
+    Raises:
+        ConfigError: says what came.
+    """
+    if not isinstance(machine, ProgramMachine):
+        raise ConfigError(f"{what} takes a ProgramMachine, got {machine!r:.80}")
+
+
 def read_again(transition: Transition) -> Transition:
     """Return a transition as it is read from the files that it is kept in.
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.configs import from_json, to_json
-from pomp.core.errors import DataFileError
 from pomp.core.extras import LEARN, require
 from pomp.machine.config import NetworkConfig
 from pomp.machine.episodes import Episodes
+from pomp.machine.schemas import NETWORK, check_weights
 from pomp.machine.transitions import Choose
 
 SEEN, STATE = "seen.", "state."
@@ -94,16 +94,13 @@ class QuantisedNetwork:
         from pomp.machine.bottleneck import bottleneck_shapes
         from pomp.machine.network import Shape
 
-        height, width = map(int, values["size"])
-        config = from_json(NetworkConfig, values["config"])
-        shape = Shape(config, height, width, int(values["modes"]))
+        NETWORK.check(values, "transition")
+        config, (height, width) = from_json(NetworkConfig, values["config"]), values["size"]
+        shape = Shape(config, height, width, values["modes"])
         shapes = dict(shape.parts)
         for prefix, inputs in ((SEEN, config.hidden), (STATE, config.memory)):
             units = len(arrays.get(f"{prefix}decoder.0.weight", np.empty((0, 0))).T)
             own = bottleneck_shapes(inputs, units, of_states=prefix == STATE)
             shapes |= {f"{prefix}{name}": part for name, part in own.items()}
-        if {name: array.shape for name, array in arrays.items()} != shapes:
-            raise DataFileError("its network has weights that belong to another one")
-        if not all(np.isfinite(array).all() for array in arrays.values()):
-            raise DataFileError("its network has weights that are no numbers")
+        check_weights(arrays, shapes)
         return cls(config, (height, width), shape.modes, arrays)

@@ -7,14 +7,14 @@ random and all starts are listed, that is a proof; else it is a sample, with the
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import exp, lgamma, log, log1p
+from math import exp, isfinite, lgamma, log, log1p
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.configs import MOST_SEED, check_count
+from pomp.core.configs import MOST_SEED, check_call, check_count
 from pomp.core.cuda import to_host
 from pomp.core.errors import ConfigError
 from pomp.core.streams import Purpose, open_streams
@@ -223,7 +223,7 @@ def verify(
             f"a machine, or its folder, file or name, is verified; got {machine!r:.80}"
         )
     machine = (machine if size is None else replace(machine, size=size)).under(cap)
-    check_count("a seed", seed, least=0, most=MOST_SEED)
+    _check_asked(seed, budgets, least, watch)
     setting = machine.configure(scale)
     starts = _find_starts(machine, setting, episodes, seed, exact)
     trial = _Trial(machine, setting, starts, watch)
@@ -234,6 +234,23 @@ def verify(
             "prove nothing; give a number of episodes"
         )
     return trial.judge(under, least)
+
+
+def _check_asked(seed: object, budgets: object, least: object, watch: object) -> None:
+    """Refuse what no verification can be asked for.
+
+    Raises:
+        ConfigError: says what.
+    """
+    check_count("a seed", seed, least=0, most=MOST_SEED)
+    are_texts = isinstance(budgets, list | tuple) and all(isinstance(one, str) for one in budgets)
+    if not are_texts:
+        raise ConfigError(f"budgets are a list of caps, as [calls500], got {budgets!r:.80}")
+    is_number = isinstance(least, int | float) and isfinite(least)
+    if least is not None and not is_number:
+        raise ConfigError(f"the least return must be a number, got {least!r:.80}")
+    if watch is not None:
+        check_call("watch", watch)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from pomp.core.errors import DataFileError, UnknownNameError
 from pomp.core.extras import LEARN, is_installed
 from pomp.core.schemas import NUMBER, Record
-from pomp.core.storage import read_json
+from pomp.core.storage import as_path, read_json
 from pomp.machine.evaluation import play_validation
 from pomp.machine.policy import MACHINE_FILE, ProgramMachine
 from pomp.machine.text import SUFFIX, read_machine
@@ -56,14 +56,14 @@ def load_machine(name: str | Path, allow: Collection[str] = ()) -> ProgramMachin
     named = {task.name.lower(): task.name for task in TASKS}
     asked, _, kind = name.removeprefix(PREFIX).partition("/")
     task = asked.replace("-", "").lower()
-    if name.startswith(PREFIX) or (task in named and not Path(name).exists()):
+    if name.startswith(PREFIX) or (task in named and not as_path(name).exists()):
         if named.get(task) not in zoo_tasks():
             raise UnknownNameError("machine of the zoo", asked, zoo_tasks())
         found = _ranks(ZOO / named[task])
         if kind and kind not in found:
             raise UnknownNameError(f"kind of machine for {named[task]}", kind, list(found))
         return ProgramMachine.load(ZOO / named[task] / (kind or best_kind(named[task])))
-    if not Path(name).exists():
+    if not as_path(name).exists():
         known = ", ".join(zoo_tasks()) or "none yet"
         raise DataFileError(
             f"'{name}' does not exist; expected a machine's folder, a file *{SUFFIX} or "

@@ -7,7 +7,7 @@ the field says what the paper has, which methods of the paper take in all preset
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pomp.core.configs import ADDED, MOST, check_choices, check_ranges
+from pomp.core.configs import ADDED, MOST, check_choices, check_parts, check_ranges
 from pomp.core.errors import ConfigError
 
 Init = Literal[
@@ -265,5 +265,6 @@ class SearchConfig:
     mode: ModeConfig = field(default_factory=ModeConfig)
 
     def __post_init__(self) -> None:
+        check_parts(self, embedding=str, score=ScoreConfig, mode=ModeConfig)
         if self.mode.grid and not isinstance(self.proposer, CemConfig):
             raise ConfigError("the grid is one of cross-entropy searches")

@@ -20,6 +20,7 @@ from pomp.core.errors import (
     PompError,
     UnknownNameError,
     UntrustedModuleError,
+    abridge,
 )
 from pomp.core.locks import LOCK_FILE, locked
 from pomp.core.schemas import FREE, NAME, Maybe, Named, OneOf, Record, Schema, Whole
@@ -293,9 +294,8 @@ def _read_begun(folder: Path, kind: str) -> dict[str, Any]:
             "begin another folder"
         )
     if config.get("kind") != kind:
-        raise DataFileError(
-            f"'{folder}' holds a run of pomp {config.get('kind')}, not of pomp {kind}"
-        )
+        got = abridge(str(config.get("kind")))
+        raise DataFileError(f"'{folder}' holds a run of pomp {got}, not of pomp {kind}")
     return config
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from pomp.core.errors import ConfigError, PompError
+from pomp.core.storage import as_path
 from pomp.core.texts import visible
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.genome import Machines
@@ -41,7 +42,7 @@ def read_given_machines(
         ConfigError: there is none that could be used; says why.
         PompError: the only file cannot be read.
     """
-    path = Path(source)
+    path = as_path(source)
     several = path.is_dir() and not (path / MACHINE_FILE).is_file()
     if not several:
         return (_text_of(source, settings, config, allow),)

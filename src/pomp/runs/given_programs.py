@@ -36,7 +36,7 @@ def with_programs(config: SearchConfig, path: str | Path) -> SearchConfig:
             f"--from goes with methods that search in program space, as annealing; {config.method} "
             "searches in a latent space"
         )
-    texts = split_programs(read_text(Path(path), "file of programs"))
+    texts = split_programs(read_text(path, "file of programs"))
     programs, reasons = dict[str, None](), list[str]()
     for number, text in enumerate(texts, 1):
         try:

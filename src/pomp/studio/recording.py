@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.configs import check_call
 from pomp.core.errors import ConfigError
 from pomp.core.streams import Purpose, open_streams
 from pomp.dsl.bytecode import compile_programs
@@ -110,6 +111,8 @@ def record_episode(
         machine = load_machine(machine)
     if not isinstance(machine, ProgramMachine):
         raise ConfigError(f"an episode is that of a machine, got {machine!r:.80}")
+    if watch is not None:
+        check_call("watch", watch)
     setting = machine.configure(scale)
     first = draw_starts(setting, 1, seed)
     if start is not None:
