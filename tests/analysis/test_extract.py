@@ -44,6 +44,7 @@ def test_evaluation_is_the_same_after_saving(found, tmp_path):
     assert played.returns.tolist() == found.found.returns.tolist()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes(found, tmp_path):
     twin = extract(pomp.load_machine("zoo:UpNDown/network"), QUICK)
     save_extraction(found, tmp_path / "a")

@@ -128,7 +128,7 @@ def check(task, seed):
     return whole.states
 
 
-@pytest.mark.parametrize("task", MACHINES)
+@pytest.mark.parametrize("task", ["parity", pytest.param("tomita 4", marks=pytest.mark.slow)])
 def test_the_smallest_machine_of_a_language_comes_out_of_a_recurrent_network(task):
     assert check(task, seed=0) >= len(MACHINES[task][0])
 

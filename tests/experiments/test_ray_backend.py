@@ -164,6 +164,7 @@ def test_a_node_that_is_killed_loses_no_cell_and_the_others_compute_its_own(
     assert values_of(found.results) == values_of(expected)
 
 
+@pytest.mark.slow
 def test_a_piece_whose_worker_dies_again_and_again_has_failed_and_the_others_go_on(
     cluster, add_node, tmp_path, monkeypatch
 ):
@@ -324,6 +325,7 @@ def test_options_that_do_not_go_together_are_refused(capsys, tmp_path, options, 
     assert errors.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_run_by_ray_on_this_computer_with_what_is_finished(tmp_path):
     out = tmp_path / "out"
     given = [*TABLE, "--seeds", "0-7", "--out", str(out), "--ray", "local", "--json"]

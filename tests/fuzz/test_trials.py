@@ -50,7 +50,13 @@ def test_some_calls_with_junk_end_well():
     assert bad_of(try_all("calls", calls_of(others)[::JUNK])) == []
 
 
-@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=pytest.mark.slow) if kind in ("train", "embedding") else kind
+        for kind in RUNS
+    ],
+)
 def test_a_run_killed_at_a_random_moment_goes_on_to_the_same_bytes(kind):
     assert bad_of(try_all("kills", [(kind, 0)])) == []
 

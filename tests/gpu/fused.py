@@ -108,7 +108,7 @@ def _plain(value):
     return value.numpy() if isinstance(value, torch.Tensor) else value
 
 
-def main(target):
+def main(target, name):
     """Write logits, values, terms, norms and parameters after a step."""
     from pomp.learning import fused as learning
     from pomp.machine import fused as machine, network_cuda
@@ -116,24 +116,21 @@ def main(target):
     simulate_in(network_cuda)
     for module in (learning, machine):
         module.launch_on_stream = launch
-    found = {}
-    for name in SHAPES:
-        network, parameters = network_of(name)
-        batch = rollout_of(name)
-        assert machine.fits(network.shape)
-        fused = machine.FusedNetwork(network, CONFIG.rollout)
-        outputs = fused(parameters, batch.observations, batch.modes)
-        step = learning.FusedStep(
-            machine.FusedNetwork(network, CONFIG.minibatch), parameters, torch.tensor(RATES)
-        )
-        state, adam = adam_of(parameters)
-        settings = loss_settings(CONFIG)
-        seen = batch.observations, batch.modes, FIRST
-        told = step.step(*seen, batch.collected, settings, state, adam)
-        found[name] = [one.numpy() for one in (*outputs, *told, parameters)]
+    network, parameters = network_of(name)
+    batch = rollout_of(name)
+    assert machine.fits(network.shape)
+    fused = machine.FusedNetwork(network, CONFIG.rollout)
+    outputs = fused(parameters, batch.observations, batch.modes)
+    step = learning.FusedStep(
+        machine.FusedNetwork(network, CONFIG.minibatch), parameters, torch.tensor(RATES)
+    )
+    state, adam = adam_of(parameters)
+    settings = loss_settings(CONFIG)
+    seen = batch.observations, batch.modes, FIRST
+    told = step.step(*seen, batch.collected, settings, state, adam)
     with open(target, "wb") as file:
-        pickle.dump(found, file)
+        pickle.dump([one.numpy() for one in (*outputs, *told, parameters)], file)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -38,8 +38,9 @@ def zoo_tasks() -> list[str]:
 def load_machine(name: str | Path, allow: Collection[str] = ()) -> ProgramMachine:
     """Load a machine by its folder, its file (`*.machine`), `zoo:TASK` or a task's name.
 
-    `zoo:TASK` is the better of the task's machines by validation, or the one with rules if torch is
-    not installed; `zoo:TASK/text` and `zoo:TASK/network` name one of a kind.
+    `zoo:TASK` is the best of the task's machines by validation, of those that are clean if any is,
+    or the one with rules if torch is not installed; `zoo:TASK/text` and `zoo:TASK/network` name one
+    of a kind.
 
     Args:
         name: what to load.
