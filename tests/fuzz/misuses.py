@@ -309,6 +309,8 @@ def calls_with_junk():
         "search.modes": lambda x: pomp.search("Snake", modes=x, on_event=stop),
         "search.seeds": lambda x: pomp.search("Snake", seeds=x, on_event=stop),
         "search.settings": lambda x: pomp.search("Snake", settings=x, on_event=stop),
+        "evolve.settings": lambda x: pomp.evolve("Snake", settings=x, on_event=stop),
+        "train.settings": lambda x: pomp.train("Snake", settings=x, on_event=stop),
         "evolve.rounds": lambda x: pomp.evolve("Snake", rounds=x, on_event=stop),
         "evolve.minutes": lambda x: pomp.evolve("Snake", minutes=x, on_event=stop),
         "train.modes": lambda x: pomp.train("Snake", modes=x, on_event=stop),

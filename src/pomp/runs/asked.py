@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from pomp.core.configs import check_changes
 from pomp.core.errors import ConfigError
 from pomp.engine.rollouts import act_on
 from pomp.engine.starts import draw_starts
@@ -47,14 +48,16 @@ def read_settings(tasks: TaskLike | Sequence[TaskLike]) -> list[Setting]:
     return chosen
 
 
-def with_sources(changes: Mapping[str, Any]) -> dict[str, Any]:
+def with_sources(changes: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return changes of a search's settings in which `own_sensors` are known by `module:NAME`.
 
     The sensors are tried, so that what they lack is told before any work begins.
 
     Raises:
-        ConfigError: one cannot be found, does not fit, or is at the top of no module.
+        ConfigError: they are no mapping, or a sensor cannot be found, does not fit, or is at the
+            top of no module.
     """
+    changes = check_changes(changes)
     if OWN_SENSORS not in changes:
         return dict(changes)
     given = changes[OWN_SENSORS]

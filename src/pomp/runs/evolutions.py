@@ -109,7 +109,7 @@ def evolve(
         check_count("rounds", rounds)
     with closing(as_folder(out)) as folder:
         chosen = None if tasks is None else tuple(read_settings(tasks))
-        changes = with_sources(settings or {})
+        changes = with_sources(settings)
         begin_with = changes.pop(FROM, None)
         changes |= {} if sensors is None else {"sensors": sensors}
         sensed = changes.get(OWN_SENSORS, ())

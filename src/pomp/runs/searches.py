@@ -16,7 +16,7 @@ from typing import Any
 
 from pomp.analysis.bounds import check_bounded
 from pomp.analysis.selection import choose_modes
-from pomp.core.configs import to_json
+from pomp.core.configs import check_changes, to_json
 from pomp.core.cuda import check_device
 from pomp.core.errors import ConfigError, DataFileError
 from pomp.core.extras import LEARN, require
@@ -142,7 +142,7 @@ def search(
         ) or SearchPlan((), ())
         wanted = before.settings if chosen is None else chosen
         check_named(wanted)
-        changes = dict(settings or {})
+        changes = dict(check_changes(settings))
         given = changes.pop(FROM, None)
         configs = [before.configure(one, method, preset, modes, changes) for one in wanted]
         if given is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pomp.core.compiling import thread_count
+from pomp.core.configs import check_changes
 from pomp.core.cuda import check_device
 from pomp.core.extras import LEARN, require
 from pomp.learning.methods import LearningMethod, OwnLearning
@@ -107,12 +108,13 @@ def train(
     with closing(as_folder(out)) as folder:
         chosen = None if tasks is None else read_settings(tasks)
         own = None if seeds is None else read_seeds(seeds)
+        changes = check_changes(settings)
         if is_of_hprl(folder, method, resume=resume):
             refuse_modes(modes)
-            asked_of = HprlAsked(chosen, own, preset, settings or {}, device)
+            asked_of = HprlAsked(chosen, own, preset, changes, device)
             return train_hprl(asked_of, folder, resume=resume, on_event=on_event)
         named = method.source if isinstance(method, LearningMethod) else method
-        sensed = with_sources(sort_changes(settings or {})[1]).get(OWN_SENSORS, ())
+        sensed = with_sources(sort_changes(changes)[1]).get(OWN_SENSORS, ())
         before = plan_before(
             folder,
             "train",
@@ -125,9 +127,9 @@ def train(
         )
         if before is None:
             asked = (check_named(chosen), own or [0], preset or "best")
-            plan = make_plan(*asked, method, modes, settings or {}, folder.allow)
+            plan = make_plan(*asked, method, modes, changes, folder.allow)
         else:
-            given = (chosen, own, preset, method, modes, settings or {})
+            given = (chosen, own, preset, method, modes, changes)
             plan = plan_again(before[1], *given, folder.allow)
         if plan.needs_torch:
             require(LEARN, "a training with a network or an embedding")
