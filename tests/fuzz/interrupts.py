@@ -22,6 +22,7 @@ from pomp.embedding import demonstrate, random_worlds
 from pomp.evolution import EvolveConfig
 from pomp.evolution.anneal import Annealing
 from pomp.evolution.checkpoint import machines_of
+from pomp.evolution.ground import Ground
 from pomp.evolution.play import play_machines
 from pomp.karel.observation import observe
 from pomp.learning import Purpose, open_streams
@@ -68,9 +69,10 @@ def _validate(count):
 def _anneal(count):
     machines, config = _machines(count)
     given = {"temperature_factor": 1.0, "length_factor": 1.0}
-    annealing = Annealing(_setting(), _worlds(16), machines, np.uint64(1), config, **given)
+    ground = Ground.of([(_setting(), _worlds(16))])
+    annealing = Annealing(_setting(), ground, machines, np.uint64(1), config, **given)
     while not annealing.is_finished and count > 1:
-        annealing.step()
+        annealing.advance()
 
 
 def _advance(count):

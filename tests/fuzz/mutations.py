@@ -43,7 +43,7 @@ def _damage(path, draw):
     if how == "flip":
         content[place] ^= 1 << draw.randrange(8)
     elif how == "cut":
-        del content[place:]
+        del content[min(place, len(content.rstrip()) - 1) :]  # a last line's end is no loss
     elif how == "zero":
         part = content[place : place + draw.randrange(1, 64)]
         other = bytes(len(part)) if any(part) else b"\xff" * len(part)
