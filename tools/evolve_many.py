@@ -14,7 +14,10 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pomp.runs.work import Event
 
 os.environ["POMP_THREADS"] = "1"  # a search is a process
 
@@ -56,11 +59,19 @@ def search(out: Path, job: str, seed: int, minutes: float) -> dict[str, Any]:
 
     task, settings = read_job(job)
     place, since = out / f"{job.replace(':', '_')}" / f"s{seed}", time.monotonic()
-    made = pomp.evolve(task, seeds=seed, minutes=minutes, settings=settings, out=place)
+    progress: list[tuple[float, float]] = []  # seconds, and the best return in validation by then
+
+    def note(_: "Event") -> None:
+        for metrics in place.rglob("metrics.jsonl"):
+            score = json.loads(metrics.read_text().splitlines()[-1])["score"]
+            if not progress or score > progress[-1][1]:
+                progress.append((round(time.monotonic() - since, 1), score))
+
+    made = pomp.evolve(
+        task, seeds=seed, minutes=minutes, settings=settings, out=place, on_event=note
+    )
     row = made.learned[0].row
     told = {name: row[name] for name in ("mean", "validation", "clean", "budgets", "search")}
-    scores = [json.loads(line) for line in next(place.rglob("metrics.jsonl")).open()]
-    progress = [(one["round"], round(one["score"], 4)) for one in scores]
     seconds = round(time.monotonic() - since, 1)
     return {"job": job, "seed": seed, "seconds": seconds, **told, "progress": progress}
 

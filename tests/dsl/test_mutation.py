@@ -167,6 +167,11 @@ def negated(s):
         yield (s[0], (s[1][0], not s[1][1]), *s[2:])
 
 
+def bounded(s):
+    if s[0] == "while":
+        yield from (("repeat", n, (("if", *s[1:], None),)) for n in range(20))
+
+
 def without_else(s):
     if s[0] == "if" and s[3]:
         yield (*s[:3], None)
@@ -180,6 +185,7 @@ COMPLETE = {
     Move.SHIFT: shifted,
     Move.SWAP: swapped,
     Move.NEGATE: lambda tree: relabelled(tree, negated),
+    Move.BOUND: lambda tree: relabelled(tree, bounded),
 }
 
 
@@ -211,7 +217,7 @@ def test_a_branch_is_added_or_taken_away():
 # ---------------------------------------------------------------- every program that comes out
 
 
-@pytest.mark.parametrize("moves", ["subtree", "rich"])
+@pytest.mark.parametrize("moves", ["subtree", "rich", "bounding"])
 @pytest.mark.parametrize("limits", [Limits(), Limits(tokens=20, depth=2, body=3), Limits(depth=6)])
 def test_walks_stay_within_the_limits(moves, limits):
     count, streams = 300, streams_of(300)
@@ -236,7 +242,7 @@ def test_walks_stay_within_the_limits(moves, limits):
     assert {f"R={n}" for n in range(20)} <= set(seen)
 
 
-@pytest.mark.parametrize("moves", ["subtree", "rich"])
+@pytest.mark.parametrize("moves", ["subtree", "rich", "bounding"])
 def test_a_change_depends_on_its_stream_and_program_alone(moves):
     rows = np.array([ids_of(text) for text in (EXAMPLE, *OTHERS)] * 50)
     is_new = np.arange(200) % 7 == 0

@@ -1,5 +1,6 @@
 """An epoch from its start to its end: its starts, its choice of a machine, and going on later."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from pomp.evolution import search
 from pomp.evolution.genome import Machines, first_machines
 from pomp.evolution.play import Scores
 from pomp.evolution.population import is_robust
-from pomp.evolution.rounds import Round, RoundResult
+from pomp.evolution.rounds import Round, RoundResult, stricter
 from pomp.evolution.search import Evolution
 from pomp.tasks.catalog import find_task
 
@@ -155,6 +156,24 @@ def test_starts_have_a_limit(monkeypatch) -> None:
         evolution.advance(lambda: False)
     assert [one.starts for one in script.begun][:10] == [4] * 7 + [8, 16, 16]
     assert evolution.starts == 16
+
+
+# ---------------------------------------------------------------- strictness
+
+
+@pytest.mark.parametrize(("clean", "expected"), [(True, (1, 3, 10)), (False, (1, 1, 1))])
+def test_rounds_become_stricter_where_machines_must_be_clean(monkeypatch, clean, expected) -> None:
+    evolution, script = scripted(monkeypatch, {}, teams=1)
+    evolution.config = replace(evolution.config, clean=clean)
+    for _ in range(22):
+        evolution.advance(lambda: False)
+    told = [one.strictness for one in script.begun]
+    assert told[:22] == [expected[0]] * 6 + [expected[1]] * 12 + [expected[2]] * 4
+
+
+def test_it_costs_so_many_times_as_much_to_be_stuck_or_late_in_a_stricter_round() -> None:
+    config = config_of(penalty=0.25, lateness=0.125)
+    assert stricter(config, 3.0) == replace(config, penalty=0.75, lateness=0.375)
 
 
 # ---------------------------------------------------------------- an epoch's end

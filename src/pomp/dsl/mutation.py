@@ -54,16 +54,19 @@ class Move(IntEnum):
     """An IF gets an ELSE, an IFELSE loses it."""
     NEGATE = 10
     """A condition becomes its contrary."""
+    BOUND = 11
+    """A WHILE becomes a REPEAT of an IF, which ends in any case."""
 
 
-MOVES = {"subtree": (Move.SUBTREE,), "rich": tuple(Move)}
+_RICH = tuple(move for move in Move if move != Move.BOUND)
+MOVES = {"subtree": (Move.SUBTREE,), "rich": _RICH, "bounding": tuple(Move)}
 """Sets of moves by name; a mutation is one of a set, each as likely as the others."""
 
 ATTEMPTS = 100
 """Mutations tried before a program is left as it is."""
 
 _SUBTREE, _POINT, _INSERT, _DELETE, _WRAP, _UNWRAP = (int(move) for move in tuple(Move)[:6])
-_COPY, _SHIFT, _SWAP, _BRANCH, _NEGATE = (int(move) for move in tuple(Move)[6:])
+_COPY, _SHIFT, _SWAP, _BRANCH, _NEGATE, _BOUND = (int(move) for move in tuple(Move)[6:])
 
 # What a token is to the outline.
 _OTHER, _ACTION, _PERCEPTION, _COUNT, _WHILE, _REPEAT, _IF, _IFELSE = range(8)
@@ -93,6 +96,11 @@ class WrittenIds(NamedTuple):
     otherwise: int
     open_else: int
     close_else: int
+    open_if: int
+    close_if: int
+    repeat: int
+    open_repeat: int
+    close_repeat: int
 
 
 class Dialect(NamedTuple):
@@ -166,7 +174,8 @@ def mutation_rules(moves: str, limits: "Limits", vocabulary: Vocabulary = LEAPS)
 
 @cache
 def _ids_of(vocabulary: Vocabulary) -> WrittenIds:
-    return WrittenIds(*vocabulary.encode(("c(", "c)", "not", "IF", "IFELSE", "ELSE", "e(", "e)")))
+    words = "c( c) not IF IFELSE ELSE e( e) i( i) REPEAT r( r)"
+    return WrittenIds(*vocabulary.encode(words.split()))
 
 
 # Forms that statements are wrapped into, by row of the grammar's table: WHILE thrice, IF twice.
@@ -495,6 +504,15 @@ def _mutate(  # noqa: C901 - all moves, so that they share one expansion
             to_1 = np.int64(nodes[node, _ELSE])
         else:
             return -1
+    elif move == _BOUND:
+        if nodes[node, _FORM] != _WHILE:
+            return -1
+        last = np.int64(nodes[node, _LAST])
+        for symbol in (words.plain_if, words.open_repeat, _SOME_COUNT, words.repeat):
+            height = push_symbol(items, height, symbol)
+        from_1, to_1 = first + 1, last
+        tail[0] = words.close_repeat
+        tail_length = 1
     else:
         node = _choose_part(stream, nodes, count, _CONDITION)
         if node < 0:
@@ -512,7 +530,11 @@ def _mutate(  # noqa: C901 - all moves, so that they share one expansion
     size = expand(stream, height, tables, 2 * depth, depth - 1, items, inserted, 0)
     if size < 0 or size + to_1 - from_1 + to_2 - from_2 + tail_length > len(inserted):
         return -1
+    if move == _BOUND:  # the body is that of an IF now
+        body = size + nodes[node, _INSIDE] - from_1
     size = _append(inserted, size, ids, from_1, to_1)
+    if move == _BOUND:
+        inserted[body - 1], inserted[size - 1] = words.open_if, words.close_if
     size = _append(inserted, size, ids, from_2, to_2)
     size = _append(inserted, size, tail, 0, tail_length)
     length = 0

@@ -66,7 +66,7 @@ class Annealing:
         self._terms = terms_of(ground, config, to_the_end=False)
         known = sensors_of(config)
         self._tables = MutationTables(
-            mutation_rules("rich", limits_of(config)), reader_tables(), askable(config),
+            mutation_rules("bounding", limits_of(config)), reader_tables(), askable(config),
             OTHER_TOKENS, known.mirror_literals, is_mirrored,
         )  # fmt: skip
         self._kernel = kernels_of(setting.task, known.own).anneal_chains

@@ -18,6 +18,7 @@ from pomp.evolution.rounds import Round
 
 _TOTAL = Whole(0, 1 << 62)
 _FACTOR = Number(1e-3, 100.0)
+_FACTORS = ("temperature_factor", "length_factor", "action_factor", "strictness")
 
 
 def values_schema(names: tuple[str, ...], kept: int, first_starts: int, most_starts: int) -> Record:
@@ -35,7 +36,7 @@ def values_schema(names: tuple[str, ...], kept: int, first_starts: int, most_sta
     pending = Record(
         {
             **{"number": Whole(0, MOST), "population": Whole(0, MOST), "starts": starts},
-            **dict.fromkeys(("temperature_factor", "length_factor", "action_factor"), _FACTOR),
+            **dict.fromkeys(_FACTORS, _FACTOR),
             "is_mirrored": Flag(),
         }
     )

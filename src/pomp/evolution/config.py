@@ -57,8 +57,9 @@ class EvolveConfig:
     """Actions without progress after which an episode is stuck and ends."""
     penalty: float = 0.1
     """What a stuck episode costs, in units of the return."""
-    lateness: float = 0.02
-    """What it costs if a machine does not stop though the task is done."""
+    lateness: float = 0.1
+    """What it costs if a machine does not stop though the task is done. If machines must be clean,
+    later rounds multiply both by 3 and by 10."""
     fragility: float = 0.3
     """Share of what a machine loses when its programs are interrupted that is taken off its score.
     It counts only in tasks whose longer horizons make programs longer: there, modes that can be

@@ -1,7 +1,7 @@
 """One round of the search: anneal machines that were chosen before, until a budget is spent."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ class Round:
         length_factor: times the configured steps and actions.
         action_factor: times the actions once more, for machines whose episodes are long.
         is_mirrored: whether the second half of the modes are kept mirror images of the first.
+        strictness: times what it costs to be stuck or late.
     """
 
     machines: Machines
@@ -41,6 +42,7 @@ class Round:
     length_factor: float
     action_factor: float = 1.0
     is_mirrored: bool = False
+    strictness: float = 1.0
 
     def values(self) -> dict[str, Any]:
         """Return everything but the machines, for a checkpoint."""
@@ -64,6 +66,11 @@ class RoundResult:
     evaluated: int
     programs: int
     actions: int
+
+
+def stricter(config: EvolveConfig, factor: float) -> EvolveConfig:
+    """Return settings by which it costs so many times as much to be stuck or late."""
+    return replace(config, penalty=factor * config.penalty, lateness=factor * config.lateness)
 
 
 def draws_of(seed: int, number: int) -> NDArray[np.uint64]:
@@ -92,7 +99,7 @@ def run_round(
     stream = branch(draws_of(seed, one.number), CHAINS)[0]
     kind = SteppedAnnealing if ground.is_on_device else Annealing
     annealing = kind(
-        setting, ground, one.machines.copy(), stream, config,
+        setting, ground, one.machines.copy(), stream, stricter(config, one.strictness),
         temperature_factor=one.temperature_factor, length_factor=one.length_factor,
         action_factor=one.action_factor, is_mirrored=one.is_mirrored, threads=threads,
     )  # fmt: skip

@@ -27,7 +27,7 @@ from pomp.evolution.genome import (
 from pomp.evolution.ground import Ground, some_ground
 from pomp.evolution.play import Scores, StoppedError, play_machines
 from pomp.evolution.population import KEPT, Population, is_robust
-from pomp.evolution.rounds import CHOICES, NEW, Round, RoundResult, draws_of
+from pomp.evolution.rounds import CHOICES, NEW, Round, RoundResult, draws_of, stricter
 from pomp.evolution.teams import Teams
 from pomp.tasks.task import Setting
 
@@ -45,6 +45,9 @@ _TRIALS = {
 }  # fmt: skip
 # An epoch's first rounds, which begin populations: how, their `length_factor`, `action_factor`.
 _STAGES = ((12, 4), (10, 2))  # then rounds in which so many populations take turns; then the best
+# Where machines must be clean: how strict rounds of the first stage are, later ones, and fitness.
+# Rounds that begin populations are mild: else machines that stop at once are all they find.
+_STRICT, _STRICTER, _STRICT_FITNESS = 3.0, 10.0, 3.0
 _STALE = 10  # rounds without improvement that end an epoch
 _OVERFIT = 0.03  # an epoch whose machines are that much better on its starts gets more of them
 _MORE_STARTS = 4  # times as many starts at most
@@ -206,7 +209,11 @@ class Evolution:
         machines = self._continued_chains(population, uniforms, draws)
         temperature = _TEMPERATURES[int(uniforms[2] * len(_TEMPERATURES))]
         length = _LENGTHS[int(uniforms[3] * len(_LENGTHS))]
-        return Round(machines, number, population.number, self.starts, temperature, length)
+        strictness = _STRICT if place < len(trials) + _STAGES[0][0] else _STRICTER
+        return Round(
+            machines, number, population.number, self.starts, temperature, length,
+            strictness=strictness if self.config.clean else 1.0,
+        )  # fmt: skip
 
     def _finish(
         self, one: Round, found: RoundResult, stop: Callable[[], bool] = lambda: False
@@ -216,9 +223,11 @@ class Evolution:
         Raises:
             StoppedError: nothing was added, since validation was stopped.
         """
-        ground, machine = self.validation_ground, found.machine
-        scores = play_machines(self.setting, machine, ground, self.config, stop=stop).scores
-        fitness, earned = float(scores[0]), float(self.validate(machine, stop).scores[0])
+        machine = found.machine
+        strictness = _STRICT_FITNESS if self.config.clean else 1.0
+        expected = self._fitness(machine, one.strictness, stop)
+        fitness = self._fitness(machine, strictness, stop)
+        earned = float(self.validate(machine, stop).scores[0])
         self.pending.remove(one)
         self.evaluated += found.evaluated
         self.programs += found.programs
@@ -228,7 +237,7 @@ class Evolution:
         if not known:
             known = [Population(one.population)]
             self.populations += known
-        elif found.score - fitness > _OVERFIT and one.starts < _MORE_STARTS * self.first_starts:
+        elif found.score - expected > _OVERFIT and one.starts < _MORE_STARTS * self.first_starts:
             self.starts = max(self.starts, 2 * one.starts)
         known[0].add(machine, fitness)
         if earned not in self.hall.scores:  # else it is most likely the same machine once more
@@ -242,6 +251,11 @@ class Evolution:
             self.close()
             self.pending, self.populations = [], []
             self.epoch, self.improved, self.starts = self.round, self.round, self.first_starts
+
+    def _fitness(self, machine: Machines, strictness: float, stop: Callable[[], bool]) -> float:
+        """Return what a machine earns in the validation worlds, judged as in a round."""
+        ground, config = self.validation_ground, stricter(self.config, strictness)
+        return float(play_machines(self.setting, machine, ground, config, stop=stop).scores[0])
 
     def validate(self, machines: Machines, stop: Callable[[], bool] = lambda: False) -> Scores:
         """Play machines in the validation worlds, stuck episodes to their very end.
