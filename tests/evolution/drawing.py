@@ -4,17 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from mutating import mutate_rules
 from pomp.core.streams import Purpose, branch, open_streams
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution.config import EvolveConfig
-from pomp.evolution.genome import (
-    Machines,
-    askable,
-    first_machines,
-    limits_of,
-    mutate_rules,
-)
+from pomp.evolution.genome import Machines, askable, first_machines, limits_of
 
 COMPASS = EvolveConfig(sensors="compass", chains=24, tokens=40)
 PLAIN = replace(COMPASS, patience=0, penalty=0.0, lateness=0.0, fragility=0.0, clean=False)
@@ -32,11 +27,7 @@ def random_machines(count: int, modes: int, seed: int, config: EvolveConfig = CO
     for mode in range(1, modes):
         machines = machines.grown(programs(mode))
     rules = branch(streams, 99)
-    for _ in range(30):
-        mutate_rules(
-            draw, askable(config), rules, machines.literals, machines.targets,
-            machines.defaults, machines.start,
-        )  # fmt: skip
+    mutate_rules(machines, 30 * list(range(count)), rules, askable(config))
     return machines
 
 

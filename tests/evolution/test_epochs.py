@@ -98,9 +98,8 @@ def scripted(
 
     def play(setting, machines, worlds, config, *more, **others) -> Scores:
         shape = len(machines), len(worlds)
-        played = np.full(shape[0], shape[1], np.int32)
         value = (fitness or {}).get(evolution.round, 0.0)
-        return Scores(np.full(shape, value), played, np.zeros((shape[0], 4), np.int64))
+        return Scores(np.full(shape, value), np.zeros((shape[0], 4), np.int64))
 
     monkeypatch.setattr(search, "play_machines", play)
     config = config_of(sensors="compass", starts=16, teams=teams)

@@ -1,7 +1,7 @@
 """Everything the engine does, on a device, as bytes to compare.
 
 Run as a script it writes what the simulated GPU computed to a file: the simulator needs a process
-of its own, in which nothing is compiled.
+of its own, in which nothing is compiled. The folder above must be on its path.
 """
 
 import pickle
@@ -11,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pomp.core.cuda import to_device, to_host
+from mutating import mutate_rules
+from pomp.core.cuda import map_arrays, to_device, to_host
+from pomp.core.streams import Purpose
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.sampling import SamplerConfig, sample_programs
 from pomp.dsl.vocabulary import HPRL, LEAPS
@@ -20,8 +22,10 @@ from pomp.engine.rollout_cuda import LaunchPad
 from pomp.engine.rollouts import act_on, advance, rollout, run_launches
 from pomp.engine.starts import draw_starts
 from pomp.engine.units import CANDIDATE, Launch, Units
+from pomp.evolution.anneal import Annealing
 from pomp.evolution.config import EvolveConfig
-from pomp.evolution.genome import askable, first_machines, mutate_rules
+from pomp.evolution.genome import askable, first_machines, with_images
+from pomp.evolution.ground import some_ground
 from pomp.evolution.play import play_machines
 from pomp.hprl.config import MetaConfig
 from pomp.hprl.episodes import ProgramEpisodes
@@ -30,7 +34,7 @@ from pomp.karel.sensor_set import find_sensors
 from pomp.machine.config import EpisodeConfig
 from pomp.machine.episodes import Episodes
 from pomp.machine.transitions import DecisionList, Rule
-from pomp.tasks.catalog import TASKS
+from pomp.tasks.catalog import TASKS, find_task
 
 
 def play(task, device, *, programs, starts, steps):
@@ -85,11 +89,39 @@ def run_machines(setting, worlds, config):
     """Machines with rules that were changed at random, given up soon."""
     programs = sample_programs(6, 5)
     machines = first_machines(programs[:3]).grown(programs[3:])
-    streams, everyone = np.arange(3, dtype=np.uint64), np.ones(3, np.bool_)
-    for _ in range(12):
-        mutate_rules(everyone, askable(config), streams, *machines.arrays[1:])
+    mutate_rules(machines, 12 * [0, 1, 2], np.arange(3, dtype=np.uint64), askable(config))
     found = play_machines(setting, machines, worlds, config)
-    return {"machines": found.scores, "played": found.played, "tallies": found.tallies}
+    return {"machines": found.scores, "tallies": found.tallies}
+
+
+def anneal(name, device, *, starts, chains, is_mirrored, **settings):
+    """Name -> bytes of all that is known of chains of annealing after some steps, twice verified.
+
+    What they took is left out: on a GPU a machine is played in more worlds than it has to be.
+    """
+    setting, config = find_task(name).configure(), EvolveConfig(steps=40, **settings)
+    ground = some_ground(setting, config, starts, 0, Purpose.SEARCH, device)
+    programs = np.full((2 * chains, config.tokens), LEAPS.pad, np.uint8)
+    drawn = sample_programs(2 * chains, 8, SamplerConfig(max_tokens=config.tokens, max_nesting=2))
+    programs[:, : drawn.shape[1]] = drawn
+    machines = first_machines(programs[:chains]).grown(programs[chains:])
+    rows, streams = 12 * list(range(chains)), np.arange(chains, dtype=np.uint64)
+    mutate_rules(machines, rows, streams, askable(config))
+    factors = {"temperature_factor": 1.0, "length_factor": 1.0, "action_factor": 1e6}
+    run = Annealing(
+        setting, ground, with_images(machines) if is_mirrored else machines, np.uint64(5), config,
+        **factors, is_mirrored=is_mirrored,
+    )  # fmt: skip
+    found = {}
+    for steps in (7, 9):
+        run.advance(steps)
+        known = map_arrays(lambda array: np.array(to_host(array)), run.chains)._asdict()
+        del known["tallies"]
+        for part, arrays in known.items():
+            arrays = arrays._asdict() if isinstance(arrays, tuple) else {"": arrays}
+            found |= {f"{steps} {part} {one}": array.tobytes() for one, array in arrays.items()}
+        found[f"{steps} counts"] = run.iteration, run.evaluated, run.best_score
+    return found
 
 
 def launch_units(setting, code, worlds):
@@ -147,6 +179,13 @@ def run_own_programs(setting, device, starts, steps):
     return found | {f"own end {n}": array for n, array in enumerate(worlds.to("cpu").arrays)}
 
 
+ANNEALED = {
+    "UpNDown": {"starts": 16, "chains": 3, "is_mirrored": False, "sensors": "compass"},
+    "Seesaw": {"starts": 34, "chains": 2, "is_mirrored": True, "sizes": ("12x12",)},
+    "Farmer": {"starts": 4, "chains": 2, "is_mirrored": True, "clean": False},
+    "DoorKey": {"starts": 8, "chains": 3, "is_mirrored": False, "patience": 60},
+}
+"""Chains by task: of few and of many worlds, of several sizes, clean and not."""
 COUNTING = DecisionList(
     (Rule(1, ("markers at least 2", "free ahead below 4")), Rule(0)),
     (
@@ -163,4 +202,6 @@ SMALL = {"programs": 4, "starts": 2, "steps": 5}
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # NumPy's scalars warn where 64-bit numbers wrap round
     with open(sys.argv[1], "wb") as file:
-        pickle.dump({task.name: play(task, "cuda", **SMALL) for task in TASKS}, file)
+        played = {task.name: play(task, "cuda", **SMALL) for task in TASKS}
+        annealed = {name: anneal(name, "cuda", **more) for name, more in ANNEALED.items()}
+        pickle.dump({"played": played, "annealed": annealed}, file)

@@ -28,6 +28,12 @@ def test_cpu_and_cuda_agree_to_the_bit(task):
         assert found[name] == content, name
 
 
+@pytest.mark.parametrize("name", playing.ANNEALED)
+def test_chains_of_annealing_agree_to_the_bit(name):
+    more = {**playing.ANNEALED[name], "chains": 300}
+    assert playing.anneal(name, "cuda", **more) == playing.anneal(name, "cpu", **more)
+
+
 @pytest.mark.parametrize("name", ["InfHarvester", "Seesaw", "UpNDown", "Farmer", "InfDoorKey"])
 def test_programs_that_are_repeated_until_done_agree_to_the_bit(name):
     setting = find_task(name).configure()

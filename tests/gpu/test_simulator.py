@@ -33,6 +33,7 @@ except CudaError:
 def simulated(tmp_path_factory):
     target = tmp_path_factory.mktemp("simulated") / "found.pickle"
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     script = Path(__file__).with_name("playing.py")
     subprocess.run([sys.executable, script, target], env=environment, check=True)
     return pickle.loads(target.read_bytes())
@@ -40,10 +41,15 @@ def simulated(tmp_path_factory):
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_simulated_kernels_and_the_cpu_agree_to_the_bit(task, simulated):
-    expected = playing.play(task, "cpu", **playing.SMALL)
-    assert expected.keys() == simulated[task.name].keys()
+    found, expected = simulated["played"][task.name], playing.play(task, "cpu", **playing.SMALL)
+    assert expected.keys() == found.keys()
     for name, content in expected.items():
-        assert simulated[task.name][name] == content, name
+        assert found[name] == content, name
+
+
+@pytest.mark.parametrize("name", playing.ANNEALED)
+def test_simulated_chains_are_the_cpus_to_the_bit(name, simulated):
+    assert simulated["annealed"][name] == playing.anneal(name, "cpu", **playing.ANNEALED[name])
 
 
 def test_simulated_decoding_gives_the_cpus_tokens(tmp_path):

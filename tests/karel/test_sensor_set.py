@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from mutating import mutate_rules
 from pomp.core import ConfigError
 from pomp.engine.starts import draw_starts
 from pomp.evolution.config import EvolveConfig
-from pomp.evolution.genome import askable, first_machines, mirror, mutate_rules
+from pomp.evolution.genome import askable, first_machines, mirror
 from pomp.karel import Sensor, SensorSet, scalar
 from pomp.karel.sensor_set import MOST_OWN, SHIPPED
 from pomp.karel.sensors import SENSORS
@@ -87,8 +88,7 @@ def test_mutations_draw_all_sensors_and_without_own_what_they_drew():
     assert askable(own).tolist() == [0, 1, 2, 3, 9, 10, 11, 12]
     machines = first_machines(np.zeros((300, 8), np.uint8))
     streams, everyone = np.arange(300, dtype=np.uint64), np.ones(300, np.bool_)
-    for _ in range(8):
-        mutate_rules(everyone, askable(own), streams, *machines.arrays[1:])
+    mutate_rules(machines, 8 * list(range(300)), streams, askable(own))
     asked = set((machines.literals[machines.literals >= 0] >> 1).tolist())
     assert asked == set(askable(own).tolist())
     turned = machines.copy()

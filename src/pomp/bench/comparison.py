@@ -123,6 +123,6 @@ def _rows_of(table: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 def _kind_of(table: dict[str, Any], rows: dict[str, dict[str, Any]]) -> str:
     """Return what a table is of, as `pomp bench` calls it; nothing if it cannot be told."""
     if "tasks" in table:
-        is_evolve = all("one_core_per_second" in row for row in rows.values())
+        is_evolve = all("actions_per_machine" in row for row in rows.values())
         return "evolve" if is_evolve else "engine"
     return next((kind for kind in ("env", "decode", "search", "train") if kind in table), "")

@@ -48,12 +48,11 @@ class Bench:
     def run(self) -> int:
         """Print the table, and the ratios to a stored one."""
         from pomp.bench.comparison import LEAST, compare, read_table
-        from pomp.core.cuda import AUTO, check_device
+        from pomp.core.cuda import check_device
         from pomp.core.hardware import describe_hardware
 
         self._check()
-        is_cpu = self.what == "evolve" and self.device == AUTO
-        device = "cpu" if is_cpu else check_device(self.device)
+        device = check_device(self.device)
         if self.what in _WITH_NETWORKS or (self.what == "env" and device == "cuda"):
             require(LEARN, f"pomp bench {self.what}")
         machine = describe_hardware(device)
@@ -90,7 +89,7 @@ class Bench:
             "decode": lambda: self._decode(device),
             "search": lambda: self._search(device),
             "train": lambda: self._train(device),
-            "evolve": lambda: self._evolve(device),
+            "evolve": self._evolve_cuda if device == "cuda" else self._evolve,
         }
         return measures[self.what]()
 
@@ -194,18 +193,40 @@ class Bench:
             lines.append(f"{rates}   {speed.what}; 20 M each: {whole:,.0f} minutes")
         return {"train": [asdict(speed) for speed in speeds]}, lines
 
-    def _evolve(self, device: str) -> tuple[dict[str, Any], list[str]]:
-        """Measure the search for whole machines."""
+    def _evolve(self) -> tuple[dict[str, Any], list[str]]:
+        """Measure the search for whole machines on the CPU."""
         from pomp.bench.evolve import measure_evolve
 
-        if device != "cpu":
-            raise ConfigError("machines are searched on the CPU; leave out --device")
         table = self._for_tasks(measure_evolve)
         lines = [f"{'task':<14} {'one core':>10} {'all':>10} {'actions':>10}"]
         for name, speed in table.items():
             rates = f"{speed.one_core_per_second:>10,.0f} {speed.all_cores_per_second:>10,.0f}"
             lines.append(f"{name:<14} {rates} {speed.actions_per_machine:>10,.0f}")
         lines.append("machines per second, and actions of each on average")
+        return {"tasks": {name: asdict(speed) for name, speed in table.items()}}, lines
+
+    def _evolve_cuda(self) -> tuple[dict[str, Any], list[str]]:
+        """Measure the search for whole machines on a GPU."""
+        from pomp.bench.evolve import CUDA_STARTS, measure_evolve_cuda
+
+        table = self._for_tasks(measure_evolve_cuda)
+        heads = ("1,024", "8,192", "65,536", "actions", "of each", "registers", "local")
+        lines = [f"{'task':<14}" + "".join(f"{head:>11}" for head in heads)]
+        for name, speed in table.items():
+            rates = (
+                speed.chains_1024_per_second,
+                speed.chains_8192_per_second,
+                speed.chains_65536_per_second,
+            )
+            lines.append(
+                f"{name:<14}"
+                + "".join(f"{rate / 1e6:>9.2f} M" for rate in rates)
+                + f"{speed.actions_per_second / 1e9:>9.1f} G{speed.actions_per_machine:>11,.0f}"
+                + f"{speed.registers:>11} {speed.local_bytes:>8} B"
+            )
+        lines.append(
+            f"machines per second by chains, {CUDA_STARTS} starts each; actions per second"
+        )
         return {"tasks": {name: asdict(speed) for name, speed in table.items()}}, lines
 
     def _env(self, device: str) -> tuple[dict[str, Any], list[str]]:

@@ -116,7 +116,8 @@ def device_kernel(function: Callable[..., Any]) -> DeviceKernel:
 def large_kernel(threads: int) -> Callable[[Callable[..., Any]], DeviceKernel]:
     """Decorator of a CUDA kernel that is launched with so many threads to a block.
 
-    They share the registers of a processor, of which each gets no more than its part.
+    They share the registers of a processor, of which each gets no more than its part. So do threads
+    of several blocks, if so many are to run on a processor at once.
     """
     return lambda function: DeviceKernel(function, registers=_REGISTERS // threads)
 
@@ -280,6 +281,21 @@ def as_launchable(
     return found
 
 
+def map_arrays(function: Callable[[Any], Any], group: G) -> G:
+    """Return a named tuple with a function of its arrays in their places.
+
+    Numbers stay as they are; named tuples within it are treated likewise.
+    """
+    fields: tuple[Any, ...] = group
+
+    def of_field(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return map_arrays(function, value)
+        return value if isinstance(value, int | float | np.generic) else function(value)
+
+    return type(group)(*map(of_field, fields))
+
+
 def as_launchable_group(group: G) -> G:
     """Return a named tuple as a kernel takes it; named tuples within it likewise.
 
@@ -288,14 +304,7 @@ def as_launchable_group(group: G) -> G:
     Raises:
         CudaError: an array is not on the device or not contiguous.
     """
-    fields: tuple[Any, ...] = group
-    return type(group)(*(_launchable_field(one) for one in fields))
-
-
-def _launchable_field(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return as_launchable_group(value)
-    return value if isinstance(value, int | float | np.generic) else as_launchable(value)
+    return map_arrays(as_launchable, group)
 
 
 # DLPack: a struct that describes the memory, in a capsule that keeps it alive.

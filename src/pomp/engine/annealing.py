@@ -2,6 +2,11 @@
 
 A chain holds a machine and what it earns in each world. A step mutates a program, a rule or both,
 and plays the result world by world, no longer than it takes to tell whether it is accepted.
+
+On a CPU a chain is the work of one thread. On a GPU it is that of several, which all run the same
+code: one of them *leads*, and alone writes what belongs to the chain, while the others wait where
+they *meet*. They share out the worlds. So what differs are three functions, which come in as
+arguments: `leads`, `meet` and `play`.
 """
 
 from typing import Any, NamedTuple
@@ -10,13 +15,15 @@ import numpy as np
 
 from pomp.core.compiling import routine, scalar
 from pomp.core.streams import branch_of
-from pomp.dsl.bytecode import compile_legal
-from pomp.dsl.mutation import propose_one
+from pomp.dsl.bytecode import CompilerScratch, compile_legal
+from pomp.dsl.mutation import MutationScratch, propose_one
 from pomp.engine.lanes import copy_row
 from pomp.engine.rule_machine import RuleMachines
 from pomp.engine.rule_mutation import mutate_rule
 
 PROGRAM_MUTATIONS, BOTH = 65, 10  # of 100 mutations: of a program, and of these also of a rule
+CHAIN_THREADS = 32  # that share a chain on a GPU: a warp
+PAST_END, PAST_SLACK = 0, 1  # of `ChainScratch.past`
 _KIND, _MODE = 1, 2  # branches of a step's draw
 
 
@@ -119,8 +126,12 @@ class MutationTables(NamedTuple):
 class ChainScratch(NamedTuple):
     """Memory for the steps of one chain at a time.
 
+    That of C chains is told in the same words: every array has a leading axis `[C, ...]`, and there
+    is neither `lane` nor `past`.
+
     Attributes:
         candidate: `MachineArrays` of one machine.
+        threshold: `[1]` float64, the least score with which it is accepted.
         found: `[B]` float64, what it earns.
         order: `[B]` int64, the worlds as they are played.
         is_worst: `[B]` bool, those in which the parent earns least.
@@ -128,9 +139,12 @@ class ChainScratch(NamedTuple):
         compiler: the `CompilerScratch`.
         origin: `[0, 0]` int16.
         lane: the `Lane` that programs run in.
+        past: `[2]` float64: of a candidate the places up to which it was played before it was asked
+            for, and how much less than expected it could still earn then.
     """
 
     candidate: Any
+    threshold: Any
     found: Any
     order: Any
     is_worst: Any
@@ -138,10 +152,65 @@ class ChainScratch(NamedTuple):
     compiler: Any
     origin: Any
     lane: Any
+    past: Any
+
+
+class Playground(NamedTuple):
+    """Where candidates are played.
+
+    Attributes:
+        terms: the `FitnessTerms`.
+        constants: `[B, N]` int64, the numbers of each world's setting, read.
+        worlds: the `Worlds`, read.
+        tally: `[TALLIES]` int64, added to.
+    """
+
+    terms: Any
+    constants: Any
+    worlds: Any
+    tally: Any
 
 
 @scalar
-def _copy_machine(source, row, target, place):
+def always_leads():
+    """Say that a thread leads: it is alone."""
+    return True
+
+
+@scalar
+def meets_nobody():
+    """Wait for no other thread: there is none."""
+
+
+@scalar
+def scratch_at(scratch, chain, lane, past):
+    """Return the memory of one chain out of that of C chains.
+
+    Args:
+        scratch: the `ChainScratch` of all chains.
+        chain: which.
+        lane: the `Lane`.
+        past: `[2]` float64.
+    """
+    machine, mutation, compiler = scratch.candidate, scratch.mutation, scratch.compiler
+    return ChainScratch(
+        MachineArrays(
+            machine.code[chain], machine.programs[chain], machine.literals[chain],
+            machine.targets[chain], machine.defaults[chain], machine.start[chain],
+        ),
+        scratch.threshold[chain], scratch.found[chain], scratch.order[chain],
+        scratch.is_worst[chain],
+        MutationScratch(
+            mutation.nodes[chain], mutation.frames[chain], mutation.measures[chain],
+            mutation.inserted[chain], mutation.tail[chain], mutation.items[chain],
+        ),
+        CompilerScratch(compiler.stack[chain], compiler.frames[chain]),
+        scratch.origin[chain], lane, past,
+    )  # fmt: skip
+
+
+@scalar
+def copy_machine(source, row, target, place):
     """Copy one of the `MachineArrays` over another."""
     for mode in range(source.defaults.shape[1]):
         copy_row(source.code[row, mode], target.code[place, mode])
@@ -206,7 +275,7 @@ def _mutate(chain, draws, chains, tables, scratch):
         scratch: the `ChainScratch`.
     """
     new, machines = scratch.candidate, chains.machines
-    _copy_machine(machines, chain, new, 0)
+    copy_machine(machines, chain, new, 0)
     modes = new.defaults.shape[1]
     half = modes // 2 if tables.is_mirrored else modes
     kind = branch_of(draws, _KIND) % np.uint64(100)
@@ -270,39 +339,74 @@ def _order_worlds(earned, step, trust, is_worst, order):
 
 
 @scalar
-def _play_candidate(play, chain, need, trust, chains, schedule, terms, ground, scratch):
-    """Return the mean score of the candidate; -inf if it is given up.
+def _expected(world, known, schedule):
+    """Return what a candidate may earn in a world before it is played there.
+
+    The product is not added as it is: a GPU would multiply and add at once, rounded differently.
+
+    Args:
+        world: which.
+        known: `[B]` float64, what its parent earns, read.
+        schedule: the `Schedule`.
+    """
+    gain = schedule.optimism * (schedule.goals[world] - known[world])
+    return known[world] + max(gain, 0.0)
+
+
+@scalar
+def play_place(play, place, slack, chain, chains, schedule, ground, scratch):
+    """Write to `found` what a candidate earns in one world.
 
     Args:
         play: plays an episode, as `pomp.engine.rule_machine.play_machine` does for a task.
+        place: of the world in the candidate's order.
+        slack: with so much less than expected, the candidate is still accepted.
         chain: whose candidate.
-        need: the least sum over all worlds that is accepted.
-        trust: if it earns what its parent did in so many worlds it is taken to do so in all.
-        chains: the `Chains`, whose tallies are added to.
+        chains: the `Chains`.
         schedule: the `Schedule`.
-        terms: the `FitnessTerms`.
-        ground: the constants `[B, N]` int64 and the `Worlds`, read.
+        ground: the `Playground`.
         scratch: the `ChainScratch`, whose `found` is written.
     """
-    constants, worlds = ground
-    known, found, goals = chains.earned[chain], scratch.found, schedule.goals
-    rest, count, is_same = -need, 0, True
-    for world in range(len(known)):
-        rest += known[world] + schedule.optimism * max(goals[world] - known[world], 0.0)
-    while count < len(known) and rest >= 0:
-        world = scratch.order[count]
-        most = known[world] + schedule.optimism * max(goals[world] - known[world], 0.0)
-        if is_same and count >= trust:
+    world = scratch.order[place]
+    need = _expected(world, chains.earned[chain], schedule) - slack
+    scratch.found[world] = play(
+        world, _machine_at(scratch.candidate, 0), ground.terms, need, ground.constants,
+        ground.worlds, scratch.lane, ground.tally,
+    )  # fmt: skip
+
+
+@scalar
+def _judge(play, chain, trust, chains, schedule, ground, scratch):
+    """Return the mean score of the candidate; -inf if it is given up.
+
+    It is given up as soon as it cannot reach its threshold by what is expected of the worlds that
+    are left.
+
+    Args:
+        play: plays the candidate at a place of its order, as in `anneal_chain`.
+        chain: whose candidate.
+        trust: if it earns what its parent did in so many worlds it is taken to do so in all.
+        chains: the `Chains`.
+        schedule: the `Schedule`.
+        ground: the `Playground`.
+        scratch: the `ChainScratch`, whose `found` is written.
+    """
+    known, found, worlds = chains.earned[chain], scratch.found, len(schedule.goals)
+    slack, place, is_same = -(scratch.threshold[0] * worlds), 0, True
+    scratch.past[PAST_END] = 0
+    for world in range(worlds):
+        slack += _expected(world, known, schedule)
+    while place < worlds and slack >= 0:
+        world = scratch.order[place]
+        if is_same and place >= trust:
             found[world] = known[world]
         else:
-            found[world] = play(
-                world, _machine_at(scratch.candidate, 0), terms, most - rest,
-                constants, worlds, scratch.lane, chains.tallies[chain],
-            )  # fmt: skip
+            end = trust if place < trust else worlds
+            play(place, end, slack, chain, chains, schedule, ground, scratch)
             is_same = is_same and found[world] == known[world]
-        rest += found[world] - most
-        count += 1
-    return _mean(found) if count == len(known) else -np.inf
+        slack += found[world] - _expected(world, known, schedule)
+        place += 1
+    return _mean(found) if place == worlds else -np.inf
 
 
 @scalar
@@ -322,7 +426,73 @@ def _temperature(number, schedule):
 
 
 @scalar
-def anneal_chain(play, chain, chains, schedule, tables, terms, ground, scratch):
+def _propose(chain, number, is_last, chains, schedule, tables, scratch):
+    """Write what a chain plays in a step to the candidate, with its threshold and its order.
+
+    Args:
+        chain: which.
+        number: the number of the step.
+        is_last: whether its own machine is to be played once more, in all worlds.
+        chains: the `Chains`, whose streams are written.
+        schedule: the `Schedule`.
+        tables: the `MutationTables`.
+        scratch: the `ChainScratch`, written.
+    """
+    if is_last:
+        copy_machine(chains.machines, chain, scratch.candidate, 0)
+        scratch.threshold[0] = -np.inf
+    else:
+        draws = branch_of(chains.streams[2, chain], number)
+        _mutate(chain, draws, chains, tables, scratch)
+        uniform = ((draws >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # above 0, up to 1
+        loss = _temperature(number, schedule) * np.log(uniform)
+        scratch.threshold[0] = chains.scores[chain] + min(loss, 0.0)  # as in `_expected`
+    _order_worlds(chains.earned[chain], number, schedule.trust, scratch.is_worst, scratch.order)
+
+
+@scalar
+def _accept(chain, score, is_last, chains, scratch):
+    """Keep a candidate that is good enough, and remember it if it is the best so far.
+
+    Args:
+        chain: which.
+        score: of the candidate.
+        is_last: whether it is the chain's own machine.
+        chains: the `Chains`, written.
+        scratch: the `ChainScratch`.
+    """
+    if score > chains.best_scores[chain]:
+        copy_machine(scratch.candidate, 0, chains.best, chain)
+        chains.best_scores[chain] = score
+    if not is_last and score >= scratch.threshold[0]:
+        copy_machine(scratch.candidate, 0, chains.machines, chain)
+        copy_row(scratch.found, chains.earned[chain])
+        chains.scores[chain] = score
+
+
+@scalar
+def _settle(chain, score, chains, scratch):
+    """Keep a chain's machine with what it earns in all worlds, unless it was trusted too much.
+
+    Args:
+        chain: which.
+        score: what its machine really earns.
+        chains: the `Chains`, written.
+        scratch: the `ChainScratch`.
+    """
+    if score < chains.scores[chain]:
+        copy_machine(chains.verified, chain, chains.machines, chain)
+        copy_row(chains.verified_earned[chain], chains.earned[chain])
+        chains.scores[chain] = chains.verified_scores[chain]
+    else:
+        copy_machine(chains.machines, chain, chains.verified, chain)
+        copy_row(scratch.found, chains.earned[chain])
+        copy_row(scratch.found, chains.verified_earned[chain])
+        chains.scores[chain], chains.verified_scores[chain] = score, score
+
+
+@scalar
+def anneal_chain(play, leads, meet, chain, chains, schedule, tables, ground, scratch):
     """Take the steps of one chain, then play its machine in all worlds.
 
     A mutation is accepted if its score is at least that of its parent plus the temperature times
@@ -331,51 +501,34 @@ def anneal_chain(play, chain, chains, schedule, tables, terms, ground, scratch):
     chain returns to the machine that was verified last.
 
     Args:
-        play: plays an episode, as `pomp.engine.rule_machine.play_machine` does for a task.
+        play: plays the candidate at a place of its order, `(place, end, slack, chain, chains,
+            schedule, ground, scratch)`, as `play_place` does, and perhaps at others before `end`.
+        leads: says whether this thread writes what belongs to the chain.
+        meet: waits for the other threads of the chain.
         chain: which.
         chains: the `Chains`, written.
         schedule: the `Schedule`.
         tables: the `MutationTables`.
-        terms: the `FitnessTerms`.
-        ground: the constants `[B, N]` int64 and the `Worlds`, read.
+        ground: the `Playground`.
         scratch: the `ChainScratch`.
 
     Returns:
         How many machines were played.
     """
-    machines, candidate, worlds = chains.machines, scratch.candidate, len(schedule.goals)
+    worlds = len(schedule.goals)
     played, is_last = 0, False
     while not is_last:
-        number = schedule.first + played
         is_last = played == schedule.count or chains.best_scores[chain] >= schedule.enough
-        threshold = -np.inf
-        if is_last:
-            _copy_machine(machines, chain, candidate, 0)
-        else:
-            draws = branch_of(chains.streams[2, chain], number)
-            _mutate(chain, draws, chains, tables, scratch)
-            uniform = ((draws >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # above 0, up to 1
-            threshold = chains.scores[chain] + _temperature(number, schedule) * np.log(uniform)
-        _order_worlds(chains.earned[chain], number, schedule.trust, scratch.is_worst, scratch.order)
-        score = _play_candidate(
-            play, chain, threshold * worlds, worlds if is_last else schedule.trust,
-            chains, schedule, terms, ground, scratch,
-        )  # fmt: skip
-        if score > chains.best_scores[chain]:
-            _copy_machine(candidate, 0, chains.best, chain)
-            chains.best_scores[chain] = score
-        if not is_last and score >= threshold:
-            _copy_machine(candidate, 0, machines, chain)
-            copy_row(scratch.found, chains.earned[chain])
-            chains.scores[chain] = score
+        if leads():
+            _propose(chain, schedule.first + played, is_last, chains, schedule, tables, scratch)
+        meet()
+        trust = worlds if is_last else schedule.trust
+        score = _judge(play, chain, trust, chains, schedule, ground, scratch)
+        meet()
+        if leads():
+            _accept(chain, score, is_last, chains, scratch)
+        meet()
         played += not is_last
-    if score < chains.scores[chain]:
-        _copy_machine(chains.verified, chain, machines, chain)
-        copy_row(chains.verified_earned[chain], chains.earned[chain])
-        chains.scores[chain] = chains.verified_scores[chain]
-    else:
-        _copy_machine(machines, chain, chains.verified, chain)
-        copy_row(scratch.found, chains.earned[chain])
-        copy_row(scratch.found, chains.verified_earned[chain])
-        chains.scores[chain], chains.verified_scores[chain] = score, score
+    if leads():
+        _settle(chain, score, chains, scratch)
     return played

@@ -13,8 +13,14 @@ arrays are described in `pomp.engine.lanes`, `pomp.engine.rule_machine` and `pom
 
 import numpy as np
 
-from pomp.core.compiling import kernel, routine
-from pomp.engine.annealing import anneal_chain
+from pomp.core.compiling import kernel, routine, scalar
+from pomp.engine.annealing import (
+    Playground,
+    always_leads,
+    anneal_chain,
+    meets_nobody,
+    play_place,
+)
 from pomp.engine.lanes import (
     LaneIndex,
     act_on_world,
@@ -106,7 +112,7 @@ def take_modes(first, last, macro, choices, constants, worlds, state, counters):
 
 @routine
 def play_episode(index, machine, terms, need, constants, worlds, scratch, tally):
-    """What a machine earns in one world, as `play_machine` says; called by the two loops below.
+    """What a machine earns in one world, as `play_machine` says; called by two loops below.
 
     `constants` is `[B, N]` int64, `tally` `[TALLIES]` int64, added to.
     """
@@ -116,43 +122,32 @@ def play_episode(index, machine, terms, need, constants, worlds, scratch, tally)
 
 
 @kernel
-def run_machines(part, parts, machines, terms, expected, constants, worlds, earnings, scratch):
-    """What machines earn on the same worlds, unless the first of them tell enough.
-
-    Machines `part`, `part + parts`, ... are played, each in its own order of the worlds. One that
-    falls short of the sum it needs, if the worlds to come pay what is expected, is given up.
-    One that earns in the first worlds what is known of another is taken to earn it everywhere.
+def run_machines(part, parts, machines, terms, constants, worlds, earned, tallies, scratch):
+    """What machines `part`, `part + parts`, ... earn in every world.
 
     Args:
         part: the first machine.
         parts: how many threads there are.
         machines: the `RuleMachines`.
         terms: the `FitnessTerms`.
-        expected: the `Expectations`.
         constants: `[B, N]` int64, those of each world, read.
         worlds: the `Worlds`, read.
-        earnings: the `Earnings`, written.
+        earned: `[C, B]` float64, written.
+        tallies: `[C, TALLIES]` int64, added to.
         scratch: the `Lane` that the programs run in.
     """
-    optimistic, known = expected.optimistic, expected.known
     for index in range(part, len(machines.start), parts):
-        rest = optimistic[index].sum() - expected.needs[index]  # how far it may fall short of that
-        count, is_same = 0, True
-        while count < len(worlds.pose) and rest >= 0:
-            world = expected.orders[index, count]
-            most = optimistic[index, world]
-            if is_same and count >= expected.trust:
-                found = known[index, world]
-            else:
-                found = play_episode(
-                    world, machine_at(machines, index), terms, most - rest, constants, worlds,
-                    scratch, earnings.tallies[index],
-                )  # fmt: skip
-                is_same = is_same and found == known[index, world]
-            earnings.earned[index, world] = found
-            rest += found - most
-            count += 1
-        earnings.played[index] = count
+        for world in range(len(worlds.pose)):
+            earned[index, world] = play_episode(
+                world, machine_at(machines, index), terms, -np.inf, constants, worlds, scratch,
+                tallies[index],
+            )  # fmt: skip
+
+
+@scalar
+def play_alone(place, end, slack, chain, chains, schedule, ground, scratch):
+    """Play the candidate of a chain at one place of its order, and at no other."""
+    play_place(play_episode, place, slack, chain, chains, schedule, ground, scratch)
 
 
 @kernel
@@ -174,8 +169,9 @@ def anneal_chains(part, parts, chains, schedule, tables, terms, constants, world
         played: `[C]` int64: how many mutated machines were played; written.
     """
     for chain in range(part, len(chains.scores), parts):
+        ground = Playground(terms, constants, worlds, chains.tallies[chain])
         played[chain] = anneal_chain(
-            play_episode, chain, chains, schedule, tables, terms, (constants, worlds), scratch
+            play_alone, always_leads, meets_nobody, chain, chains, schedule, tables, ground, scratch
         )
 
 

@@ -13,7 +13,17 @@ without scratch memory. Arrays: `constants` `[N]` int64, `code` `[P, L]` uint32,
 import numpy as np
 from numba import cuda
 
-from pomp.core.cuda import device_kernel
+from pomp.core.compiling import scalar
+from pomp.core.cuda import device_kernel, large_kernel
+from pomp.engine.annealing import (
+    CHAIN_THREADS,
+    PAST_END,
+    PAST_SLACK,
+    Playground,
+    anneal_chain,
+    play_place,
+    scratch_at,
+)
 from pomp.engine.lanes import (
     Lane,
     LaneIndex,
@@ -24,7 +34,7 @@ from pomp.engine.lanes import (
     sense_world,
     take_mode,
 )
-from pomp.engine.rule_machine import machine_at, play_machine
+from pomp.engine.rule_machine import TALLIES, machine_at, play_machine
 from pomp.karel.dynamics import PUT
 from pomp.karel.sensors import senses_nothing as sense_own  # sensors of one's own
 from pomp.tasks.random_world import begin, draw_start, step  # the task
@@ -32,6 +42,7 @@ from pomp.tasks.random_world import begin, draw_start, step  # the task
 CELLS, SLOTS, DEPTH = 64, 5, 24  # the sizes
 
 LAST_ACTION = PUT
+RESIDENT_THREADS = 512  # of chains that a processor runs at once: 16 of them
 
 
 @device_kernel
@@ -100,6 +111,17 @@ def take_modes(macro, choices, constants, worlds, state):
         )
 
 
+@scalar
+def play_episode(index, machine, terms, need, constants, worlds, scratch, tally):
+    """What a machine earns in one world, as `play_machine` says.
+
+    `constants` is `[B, N]` int64, `tally` `[TALLIES]` int64, added to.
+    """
+    return play_machine(
+        step, sense_own, index, machine, terms, need, constants, worlds, scratch, tally
+    )
+
+
 @device_kernel
 def run_machines(machines, terms, constants, worlds, earned, tallies):
     """What machines earn in every world: `earned` `[C, B]`, `tallies` `[C, B, 4]` are written.
@@ -116,7 +138,89 @@ def run_machines(machines, terms, constants, worlds, earned, tallies):
         cuda.local.array(1, np.uint64),
         cuda.local.array(DEPTH, np.int32),
     )
-    earned[index, world] = play_machine(
-        step, sense_own, world, machine_at(machines, index), terms, -np.inf, constants, worlds,
-        scratch, tallies[index, world],
+    earned[index, world] = play_episode(
+        world, machine_at(machines, index), terms, -np.inf, constants, worlds, scratch,
+        tallies[index, world],
     )  # fmt: skip
+
+
+@scalar
+def leads():
+    """Say whether a thread is the one of its chain that writes."""
+    return cuda.threadIdx.x == 0
+
+
+@scalar
+def meet():
+    """Wait for the other threads of the chain."""
+    cuda.syncthreads()
+
+
+@scalar
+def play_together(place, end, slack, chain, chains, schedule, ground, scratch):
+    """Play the candidate of a chain at a place of its order, and at those behind it.
+
+    A chain is a warp, and a warp is fast where its threads run the same machine: each plays it in
+    one world. First come those in which it may be trusted, which tell enough of most machines, then
+    the others, as many at once as there are threads. What may be lost in a world is what may be
+    lost now; if a world was given up and it turns out that others before it earned more than was
+    expected, it is played again.
+
+    Args:
+        place: of the world that is asked for.
+        end: the place up to which worlds may be played.
+        slack: with so much less than expected, the candidate is still accepted.
+        chain: whose candidate.
+        chains: the `Chains`.
+        schedule: the `Schedule`.
+        ground: the `Playground`.
+        scratch: the `ChainScratch`, whose `found` is written.
+    """
+    past, world = scratch.past, scratch.order[place]
+    if place < past[PAST_END] and (scratch.found[world] != -np.inf or slack <= past[PAST_SLACK]):
+        return
+    last = min(place + CHAIN_THREADS, end)
+    own_place = place + cuda.threadIdx.x
+    meet()
+    if own_place < last:
+        play_place(play_episode, own_place, slack, chain, chains, schedule, ground, scratch)
+    meet()
+    past[PAST_END], past[PAST_SLACK] = last, slack
+
+
+@large_kernel(RESIDENT_THREADS)
+def anneal_chains(first, chains, schedule, tables, terms, constants, worlds, scratch, played):
+    """Take some steps of chains of simulated annealing, from the chain `first` on; a block each.
+
+    The groups of arrays are described in `pomp.engine.annealing`.
+
+    Args:
+        first: the first chain.
+        chains: the `Chains`, written.
+        schedule: the `Schedule`.
+        tables: the `MutationTables`.
+        terms: the `FitnessTerms`.
+        constants: `[B, N]` int64, those of each world, read.
+        worlds: the `Worlds`, read.
+        scratch: the `ChainScratch` of all chains, without a lane.
+        played: `[C]` int64: how many mutated machines were played; written.
+    """
+    chain = first + cuda.blockIdx.x
+    lane = Lane(
+        cuda.local.array(CELLS, np.uint8),
+        cuda.local.array(SLOTS, np.int32),
+        cuda.local.array(1, np.uint64),
+        cuda.local.array(DEPTH, np.int32),
+    )
+    tally = cuda.local.array(TALLIES, np.int64)
+    for what in range(TALLIES):
+        tally[what] = 0
+    ground = Playground(terms, constants, worlds, tally)
+    count = anneal_chain(
+        play_together, leads, meet, chain, chains, schedule, tables, ground,
+        scratch_at(scratch, chain, lane, cuda.local.array(2, np.float64)),
+    )  # fmt: skip
+    for what in range(TALLIES):
+        cuda.atomic.add(chains.tallies, (chain, what), tally[what])
+    if leads():
+        played[chain] = count

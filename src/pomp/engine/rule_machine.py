@@ -101,38 +101,6 @@ class Patience(NamedTuple):
     affordable: Any
 
 
-class Expectations(NamedTuple):
-    """What is known before C machines are played in B worlds, to give them up early.
-
-    Attributes:
-        needs: `[C]` float64: the least sum over all worlds that is of interest.
-        known: `[C, B]` float64: what another machine, the parent, earned.
-        optimistic: `[C, B]` float64: what a world is expected to pay until it is played.
-        orders: `[C, B]` int64: the worlds as they are played.
-        trust: a machine that earns what is known in so many worlds is taken to do so in all.
-    """
-
-    needs: Any
-    known: Any
-    optimistic: Any
-    orders: Any
-    trust: Any
-
-
-class Earnings(NamedTuple):
-    """What C machines earn in B worlds, each array written.
-
-    Attributes:
-        earned: `[C, B]` float64: in each world that was played.
-        played: `[C]` int32: how many worlds these are; less than B if a machine was given up.
-        tallies: `[C, TALLIES]` int64, added to.
-    """
-
-    earned: Any
-    played: Any
-    tallies: Any
-
-
 @scalar
 def machine_at(machines, index):
     """Return one of the `RuleMachines`, which shares their memory."""

@@ -5,17 +5,39 @@ with its parent world by world (`pomp.engine.annealing`): it is *given up* as so
 of its threshold even if it earned in all further worlds what is optimistically expected there; and
 it is *trusted* to earn what its parent earned everywhere if it did so, to the bit, in the first few
 worlds. What was accepted on trust is verified after some steps.
+
+The chains stay where the worlds are, on the CPU or the GPU, and take these steps in one launch.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pomp.core.compiling import launch, parts_for
+from pomp.core.cuda import (
+    as_launchable,
+    as_launchable_group,
+    empty_on_device,
+    load_cuda,
+    map_arrays,
+    to_device,
+    to_host,
+)
+from pomp.core.resources import slices
 from pomp.core.streams import branch
-from pomp.dsl.bytecode import CompilerScratch, compile_ids, reader_tables
+from pomp.dsl.bytecode import COUNTERS_PER_LOOP, CompilerScratch, compile_ids, reader_tables
 from pomp.dsl.mutation import MutationScratch, mutation_rules
-from pomp.engine.annealing import Chains, ChainScratch, MachineArrays, MutationTables, Schedule
+from pomp.engine.annealing import (
+    CHAIN_THREADS,
+    Chains,
+    ChainScratch,
+    MachineArrays,
+    MutationTables,
+    Schedule,
+)
 from pomp.engine.lanes import Lane
-from pomp.engine.loading import kernels_of
+from pomp.engine.loading import cuda_kernels_of, kernels_of
 from pomp.engine.rule_machine import ACTED, PROGRAMS
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.genome import OTHER_TOKENS, Machines, askable, limits_of, sensors_of
@@ -27,6 +49,10 @@ TRUST = 8
 """Worlds, at most, in which a mutation must change nothing to be trusted."""
 VERIFIED = 32
 """Steps after which what was trusted is verified."""
+_ACTIONS_AT_ONCE = 2_000_000_000
+"""Actions of a launch on a GPU, after which signals are heard: about a second."""
+_CHAINS_AT_ONCE = 4096
+"""Chains of a launch on a GPU at least: fewer would leave threads idle."""
 _WORTH_THREADS = 3_000_000  # actions between two verifications from which on threads help
 _PROGRAMS, _RULES, _CHOICES = range(3)  # what a chain draws from: one branch of its stream for each
 
@@ -63,48 +89,76 @@ class Annealing:
         self._most_steps = config.steps * length_factor
         self._most_actions = config.actions * length_factor * action_factor
         self._enough = max(1.0, setting.goal) - 1e-9
+        self._goals: Any = ground.goals
         self._terms = terms_of(ground, config, to_the_end=False)
         known = sensors_of(config)
         self._tables = MutationTables(
             mutation_rules("bounding", limits_of(config)), reader_tables(), askable(config),
             OTHER_TOKENS, known.mirror_literals, is_mirrored,
         )  # fmt: skip
-        self._kernel = kernels_of(setting.task, known.own).anneal_chains
         found = play_machines(setting, machines, ground, config, threads=threads)
         earned, scores = found.earned, found.scores
         branches = [branch(np.atleast_1d(stream), one) for one in (_PROGRAMS, _RULES, _CHOICES)]
         numbers = np.arange(len(machines))
+        code = compile_ids(machines.programs.reshape(-1, config.tokens))
+        arrays = MachineArrays(
+            code.instructions.reshape(*machines.programs.shape), *machines.arrays
+        )
         self.chains = Chains(
-            _arrays_of(machines), earned, scores, _arrays_of(machines), earned.copy(),
-            scores.copy(), _arrays_of(machines), scores.copy(),
+            map_arrays(np.copy, arrays), earned, scores, map_arrays(np.copy, arrays), earned.copy(),
+            scores.copy(), map_arrays(np.copy, arrays), scores.copy(),
             np.stack([branch(one, numbers) for one in branches]), found.tallies.copy(),
         )  # fmt: skip
+        self._last = self.actions * VERIFIED
+        if ground.is_on_device:
+            depth = max(code.depth, COUNTERS_PER_LOOP * limits_of(config).depth)
+            self._kernel = cuda_kernels_of(ground.largest, depth, known.own).anneal_chains
+            self._put_on_device(_scratch_for(ground, config, arrays))
+        else:
+            self._kernel = kernels_of(setting.task, known.own).anneal_chains
+
+    def _put_on_device(self, scratch: ChainScratch) -> None:
+        """Move the chains to the GPU, where they stay, with memory for the steps of all of them."""
+        count = len(self.chains.scores)
+
+        def repeat(array: NDArray[Any]) -> Any:
+            return empty_on_device((count, *array.shape), array.dtype)
+
+        self.chains = map_arrays(to_device, self.chains)
+        self._goals, self._terms = to_device(self._goals), map_arrays(to_device, self._terms)
+        self._tables = map_arrays(to_device, self._tables)
+        self._scratch = map_arrays(repeat, scratch._replace(lane=(), past=()))
 
     @property
     def machines(self) -> Machines:
         """The machines of the chains now."""
-        return Machines(*self.chains.machines[1:])
+        return Machines(*map(to_host, self.chains.machines[1:]))
 
     @property
     def best_score(self) -> float:
         """The best score so far."""
-        return float(self.chains.best_scores.max())
+        return float(to_host(self.chains.best_scores).max())
 
     @property
     def best(self) -> Machines:
         """The best machine so far, alone."""
-        top = int(np.argmax(self.chains.best_scores))
-        return Machines(*self.chains.best[1:]).take([top])
+        top = int(np.argmax(to_host(self.chains.best_scores)))
+        return Machines(*map(to_host, self.chains.best[1:])).take([top])
 
     @property
     def programs(self) -> int:
         """Programs that all machines ran so far."""
-        return int(self.chains.tallies[:, PROGRAMS].sum())
+        return int(to_host(self.chains.tallies)[:, PROGRAMS].sum())
 
     @property
     def actions(self) -> int:
         """Actions that all machines took so far."""
-        return int(self.chains.tallies[:, ACTED].sum())
+        return int(to_host(self.chains.tallies)[:, ACTED].sum())
+
+    @property
+    def usage(self) -> tuple[int, int]:
+        """Registers, and bytes of local memory, of a thread on a GPU that has taken steps."""
+        return self._kernel.usage
 
     @property
     def share(self) -> float:
@@ -124,12 +178,19 @@ class Annealing:
         schedule = Schedule(
             self.iteration, count, self._most_steps, before / self._most_actions,
             self._initial_temperature, self.config.final_temperature, self._enough,
-            self.config.optimism, self.ground.goals, max(1, min(worlds // 4, TRUST)),
+            self.config.optimism, self._goals, max(1, min(worlds // 4, TRUST)),
         )  # fmt: skip
+        take_steps = self._take_on_gpu if self.ground.is_on_device else self._take_on_cpu
+        self.evaluated += int(take_steps(schedule).sum())
+        self.iteration += count
+        self._last = self.actions - before
+
+    def _take_on_cpu(self, schedule: Schedule) -> NDArray[np.int64]:
+        """Take steps, chains spread over threads; return how many mutated machines were played."""
+        ground, config = self.ground, self.config
         played = np.zeros(len(self.chains.scores), np.int64)
         threads = self._threads if self._last >= _WORTH_THREADS else 1
         parts = parts_for(len(played), threads, least=8)
-        ground, config = self.ground, self.config
 
         def run_part(part: int) -> None:
             self._kernel(
@@ -138,26 +199,34 @@ class Annealing:
             )  # fmt: skip
 
         launch(parts, run_part)
-        self.iteration += count
-        self.evaluated += int(played.sum())
-        self._last = self.actions - before
+        return played
 
-    _last = 0  # actions between the last two verifications
+    def _take_on_gpu(self, schedule: Schedule) -> NDArray[np.int64]:
+        """Take steps, a block of threads for each chain; return what `_take_on_cpu` does.
 
-
-def _arrays_of(machines: Machines) -> MachineArrays:
-    """Return a copy of machines as compiled chains take them."""
-    count, modes, tokens = machines.programs.shape
-    code = compile_ids(machines.programs.reshape(-1, tokens)).instructions
-    return MachineArrays(code.reshape(count, modes, tokens).copy(), *machines.copy().arrays)
+        Signals are heard between launches, each of some chains.
+        """
+        count, ground = len(self.chains.scores), self.ground
+        played = to_device(np.zeros(count, np.int64))
+        groups = self.chains, schedule, self._tables, self._terms
+        arguments = (
+            *map(as_launchable_group, groups), as_launchable(ground.constants),
+            as_launchable_group(ground.worlds), as_launchable_group(self._scratch),
+            as_launchable(played),
+        )  # fmt: skip
+        launches = max(1, -(-self._last // _ACTIONS_AT_ONCE))
+        for part in slices(count, max(_CHAINS_AT_ONCE, -(-count // launches))):
+            self._kernel[part.stop - part.start, CHAIN_THREADS](part.start, *arguments)
+            load_cuda().synchronize()
+        return played.copy_to_host()
 
 
 def _scratch_for(ground: Ground, config: EvolveConfig, machines: MachineArrays) -> ChainScratch:
     """Return memory for the steps of one chain at a time."""
     worlds, tokens = ground.worlds, config.tokens
     return ChainScratch(
-        MachineArrays(*(np.empty_like(array[:1]) for array in machines)),
+        MachineArrays(*(np.empty_like(array[:1]) for array in machines)), np.empty(1),
         np.zeros(len(ground)), np.zeros(len(ground), np.int64), np.zeros(len(ground), np.bool_),
         MutationScratch.empty(tokens), CompilerScratch.empty(tokens), np.empty((0, 0), np.int16),
-        Lane.empty(worlds.cells.shape[1], worlds.memory.shape[1], 2 * tokens),
+        Lane.empty(worlds.cells.shape[1], worlds.memory.shape[1], 2 * tokens), np.empty(2),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Machines by rules as arrays, many at once, and how they are mutated. Compiled.
+"""Machines by rules as arrays, many at once.
 
 A machine has K modes. Each mode has a program and a list of at most R rules. A rule has one or two
 conditions and leads to a mode or to the stop if all its conditions hold; the first such rule of the
@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.compiling import kernel
 from pomp.dsl.mutation import Limits
 from pomp.dsl.parser import parse_tokens
 from pomp.dsl.syntax import Program, tokens_of
 from pomp.dsl.vocabulary import LEAPS
-from pomp.engine.rule_mutation import mutate_rule
 from pomp.evolution.config import EvolveConfig
 from pomp.karel.sensor_set import SHIPPED, SensorSet, find_sensors
 from pomp.karel.sensors import COMPASS, IDLENESS, OWN, PERCEPTIONS, SENSORS
@@ -249,23 +247,3 @@ def has_forbidden(programs: NDArray[np.uint8], config: EvolveConfig) -> bool:
 def limits_of(config: EvolveConfig) -> Limits:
     """Return which programs a machine may have."""
     return Limits(tokens=config.tokens, depth=5, body=6, without=config.without)
-
-
-@kernel
-def mutate_rules(chosen, sensors, streams, literals, targets, defaults, start):
-    """Mutate one rule, default or start of every chosen machine, in place.
-
-    Args:
-        chosen: `[C]` bool.
-        sensors: `[S]` int64, the numbers of those that rules may ask for.
-        streams: `[C]` uint64, written.
-        literals: `[C, K, R, 2]` int8, written.
-        targets: `[C, K, R]` int8, written.
-        defaults: `[C, K]` int8, written.
-        start: `[C]` int8, written.
-    """
-    for machine in range(len(start)):
-        if chosen[machine]:
-            stream, first = streams[machine : machine + 1], start[machine : machine + 1]
-            own = literals[machine], targets[machine], defaults[machine]
-            mutate_rule(stream, sensors, own[0], own[1], own[2], first)

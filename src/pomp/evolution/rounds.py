@@ -12,7 +12,6 @@ from pomp.evolution.anneal import Annealing
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.genome import Machines
 from pomp.evolution.ground import Ground
-from pomp.evolution.stepped import SteppedAnnealing
 from pomp.tasks.task import Setting
 
 NEW, CHOICES, CHAINS = range(3)  # what a round draws from: one branch of its stream for each
@@ -97,8 +96,7 @@ def run_round(
         What was found, or None if the round was stopped before its end.
     """
     stream = branch(draws_of(seed, one.number), CHAINS)[0]
-    kind = SteppedAnnealing if ground.is_on_device else Annealing
-    annealing = kind(
+    annealing = Annealing(
         setting, ground, one.machines.copy(), stream, stricter(config, one.strictness),
         temperature_factor=one.temperature_factor, length_factor=one.length_factor,
         action_factor=one.action_factor, is_mirrored=one.is_mirrored, threads=threads,
