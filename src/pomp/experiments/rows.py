@@ -91,14 +91,14 @@ _ROWS = (
         name="text",
         label="rules, perceptions",
         kind="rules",
-        revision=2,
+        revision=3,
         settings={"sensors": "perceptions"},
     ),
     TableRow(
         name="best",
         label="rules, compass",
         kind="rules",
-        revision=2,
+        revision=3,
         settings={"sensors": "compass"},
     ),
 )
