@@ -78,6 +78,32 @@ class PpoConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TeachingConfig:
+    """What transitions learn from a planner before PPO begins. Paper: nothing."""
+
+    steps: int = 0
+    """Gradient steps; 0: PPO begins with first weights that were drawn."""
+    choices: int = 20_000
+    """Choices that the planner shows at least, in whole episodes."""
+    variety: float = 0.15
+    """The share of its plans instead of which a random mode runs, so that it also shows how to go
+    on from there."""
+    batch: int = 256
+    """Of its choices in a gradient step."""
+    end_share: float = 0.05
+    """The share of these that are choices to end: an episode has one, and it is for good."""
+    learning_rate: float = 4e-3
+    """Learning rate of Adam, which falls to zero in a line."""
+    value_weight: float = 10.0
+    """Weight of the error of values, beside that of choices."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, steps=(0, 100_000_000), choices=(1, 10_000_000), variety=(0.0, 1.0))
+        check_ranges(self, batch=(1, 1_000_000), learning_rate=(1e-30, 1e3))
+        check_ranges(self, value_weight=(0.0, 1e6), end_share=(0.0, 1.0))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ValidationConfig:
     """How the best transitions of a training are found."""
 
@@ -108,11 +134,18 @@ class LearningConfig:
     machine by validation is kept."""
 
     quantising: QuantisingConfig = field(default_factory=QuantisingConfig, metadata=ADDED)
+    teaching: TeachingConfig = field(default_factory=TeachingConfig, metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_flags(self, "alone")
         check_parts(self, episode=EpisodeConfig, network=NetworkConfig, ppo=PpoConfig)
         check_parts(self, validation=ValidationConfig, quantising=QuantisingConfig)
+        check_parts(self, teaching=TeachingConfig)
+        if self.teaching.steps and (self.network.memory or self.network.inputs != "grid+mode"):
+            raise ConfigError(
+                "a planner teaches networks that see grid and mode and have no memory; "
+                "teaching.steps must be 0 here"
+            )
         ppo = self.ppo
         if self.network.memory and ppo.minibatch % ppo.steps:
             raise ConfigError(

@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from pomp.analysis.showing import show_choices
 from pomp.core.schemas import FREE, Listed, Named, Record
+from pomp.machine.teaching import ShownChoices
 from pomp.runs.folder import METRICS_FILE, RunFolder, name_of
 from pomp.runs.work import SAVE_SECONDS, IsStopped, Progress
 
 if TYPE_CHECKING:
     from pomp.learning.members import Member
+    from pomp.learning.teaching import Teaching
     from pomp.learning.training import Training
 
+_TAUGHT = 50  # gradient steps of teaching that are taken at a time
 _CHECKPOINT = "ensemble"  # what the names of checkpoints begin with
 _RECORDS = Listed(Named(FREE))  # of one member
 
@@ -48,6 +52,9 @@ class TransitionsRun:
         height, width = training.shape.height, training.shape.width
         self._folder, self._file = folder, f"{_CHECKPOINT}{height}x{width}.safetensors"
         self.records: list[list[dict[str, Any]]] = [[] for _ in training.members]
+        self._is_taught = not training.has_teacher
+        self._lessons: list[ShownChoices] = []
+        self._teaching: Teaching | None = None
         self._began, self._before = time.monotonic(), 0
 
     @property
@@ -69,16 +76,40 @@ class TransitionsRun:
         members = len(self.training.members)
         Record({"records": Listed(_RECORDS, members, members)}, is_open=True).check(values)
         self.training.restore(arrays, values)
-        self.records = values["records"]
+        self.records, self._is_taught = values["records"], True
 
     def advance(self, is_stopped: IsStopped) -> None:
-        """Play a rollout with every member, and learn from it."""
+        """Play a rollout with every member, and learn from it; teach them first, if asked for."""
+        if not self._is_taught:
+            self._teach()
+            return
         for own, record in zip(self.records, self.training.step() or (), strict=False):
             own.append(record)
 
+    def _teach(self) -> None:
+        """Let a planner show a member what to choose; after the last, let all learn from it."""
+        training, shown = self.training, len(self._lessons)
+        config = training.config
+        if shown < len(training.members):
+            member = training.members[shown]
+            lessons = show_choices(
+                member.setting, member.modes, config.episode, config.teaching.choices,
+                seed=member.seed, variety=config.teaching.variety, discount=config.ppo.discount,
+            )  # fmt: skip
+            self._lessons.append(lessons)
+            return
+        self._teaching = self._teaching or training.begin_teaching(self._lessons)
+        self._teaching.advance(_TAUGHT)
+        if self._teaching.is_over:
+            self.records = [[record] for record in training.judge()]
+            self._teaching, self._lessons, self._is_taught = None, [], True
+
     def save(self) -> None:
-        """Write a checkpoint, and a line for each validation in the folder of its machine."""
-        if self._folder.path is None:
+        """Write a checkpoint, and a line for each validation in the folder of its machine.
+
+        What is being taught is not kept: it takes a minute or two, and begins again.
+        """
+        if self._folder.path is None or not self._is_taught:
             return
         arrays, values = self.training.to_arrays()
         self._folder.write_arrays(self._file, arrays, {**values, "records": self.records})
@@ -107,6 +138,10 @@ class TransitionsRun:
 
     def _tell(self) -> str:
         training = self.training
+        if self._teaching:
+            return f"taught {self._teaching.taken} of {training.config.teaching.steps} steps"
+        if not self._is_taught:
+            return f"a planner shows what to choose: {len(self._lessons)} machines"
         steps = (training.update - self._before) * training.config.ppo.rollout
         rate = steps * len(training.members) / max(time.monotonic() - self._began, 1e-9)
         scores = [kept.score for kept in training.kept if kept.score is not None]
