@@ -21,9 +21,10 @@ STAIRS = find_task("UpNDown").configure()
 END = len(PRINTED)
 
 
-def shown(variety=0.0, least=1, seed=0, discount=1.0, setting=STAIRS):
+def shown(share=0.0, least=1, seed=0, discount=1.0, setting=STAIRS, most_steps=1000, **more):
+    config = EpisodeConfig(most_steps=most_steps)
     return show_choices(
-        setting, PRINTED, EpisodeConfig(), least, seed=seed, variety=variety, discount=discount
+        setting, PRINTED, config, least, seed=seed, discount=discount, share=share, **more
     )
 
 
@@ -31,7 +32,9 @@ def test_shown_choices_are_those_of_whole_episodes_from_their_first_mode_to_thei
     found = shown()
     assert found.planes.shape == (len(found.modes), 8, 8, 8)
     assert found.planes.dtype == np.uint8
-    assert (found.modes == -1).sum() == (found.choices == END).sum() == 64  # begin, and end
+    assert (
+        (found.modes == -1).sum() == (found.choices == END).sum() == found.episodes == 32
+    )  # begin, and end
     assert found.choices.min() >= 0
     assert set(found.modes[found.modes >= 0]) <= set(found.choices)
 
@@ -39,7 +42,7 @@ def test_shown_choices_are_those_of_whole_episodes_from_their_first_mode_to_thei
 def test_episodes_are_played_until_enough_choices_are_shown():
     some = shown()
     more = shown(least=len(some.modes) + 1)
-    assert (more.modes == -1).sum() == 128
+    assert more.episodes == 64
     for one, all_of_it in zip(some, more, strict=True):
         assert (one == all_of_it[: len(one)]).all()
 
@@ -60,11 +63,36 @@ def test_what_is_to_come_is_discounted_step_by_step():
     assert (discounted.returns[plain.choices == END] == 0).all()
 
 
-def test_variety_runs_other_modes_than_are_shown_and_the_planner_goes_on_from_there():
-    plain, mixed = shown(), shown(variety=0.5)
+def test_other_modes_run_than_are_shown_and_the_planner_goes_on_from_there():
+    plain, mixed = shown(), shown(share=0.5)
     assert len(mixed.choices) > len(plain.choices)
     assert len(np.unique(mixed.planes, axis=0)) > len(np.unique(plain.planes, axis=0))
-    assert (mixed.choices == END).sum() == 64
+    assert (mixed.choices == END).sum() == 32
+
+
+def test_who_leads_is_asked_what_runs_and_the_planner_says_what_it_would_choose():
+    asked = []
+
+    def lead(planes, last):
+        asked.extend(planes)
+        return np.full(len(last), 1)
+
+    found = shown(share=1.0, lead=lead, most_steps=10)
+    assert set(found.modes) == {-1, 1}
+    assert (found.choices != 1).any()
+    assert {one.tobytes() for one in asked} <= {one.tobytes() for one in found.planes}
+
+
+def test_where_who_leads_would_end_the_plan_runs():
+    led = shown(share=1.0, lead=lambda planes, last: np.full(len(last), END))
+    assert all((one == two).all() for one, two in zip(led, shown(), strict=True))
+
+
+def test_episodes_go_on_from_the_number_of_a_start():
+    some, both = shown(), shown(least=len(shown().modes) + 1)
+    later = shown(first=some.episodes)
+    joined = zip(some, later, both, strict=True)
+    assert all((np.concatenate([one, two]) == three).all() for one, two, three in joined)
 
 
 def test_shown_choices_of_a_seed_are_the_same_twice_and_of_another_seed_others():
@@ -74,7 +102,7 @@ def test_shown_choices_of_a_seed_are_the_same_twice_and_of_another_seed_others()
 
 
 def first_planes(setting, purpose):
-    return {planes.tobytes() for planes in observe(draw_starts(setting, 64, 3, purpose))}
+    return {planes.tobytes() for planes in observe(draw_starts(setting, 32, 3, purpose))}
 
 
 def test_shown_episodes_begin_with_starts_of_trainings_and_of_nothing_else():

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from playing import task
-from torch import from_numpy
 
 from pomp.core.errors import ConfigError, TrainingError
 from pomp.learning.config import configure_learning
@@ -31,6 +31,7 @@ TINY = {
     "validation.episodes": 8,
     "teaching.steps": 150,
     "teaching.choices": 1,
+    "teaching.rounds": 2,
     "teaching.batch": 64,
 }
 
@@ -67,7 +68,7 @@ def test_what_a_planner_showed_is_kept_if_ppo_finds_nothing_better(tmp_path):
 def test_a_training_that_is_stopped_while_it_is_taught_begins_again_and_ends_alike(tmp_path):
     finish(run_of(tmp_path / "whole", settings(teaching__steps=60), seeds=(0, 1)))
     stopped = run_of(tmp_path / "stopped", settings(teaching__steps=60), seeds=(0, 1))
-    for _ in range(3):  # the planner has shown both, and 50 steps are taken
+    for _ in range(3):  # the planner has shown both, and the first round is taken
         stopped.advance(lambda: False)
     stopped.save()
     assert not list((tmp_path / "stopped").glob("*.safetensors"))
@@ -94,23 +95,46 @@ def test_a_training_that_is_stopped_later_is_not_taught_twice(tmp_path):
     assert whole.records == again.records
 
 
-def test_members_learn_what_each_of_them_was_shown():
-    config = settings(teaching__steps=500)
+def one_choice(choice, value):
+    planes, modes = np.zeros((1, 8, 8, 8), np.uint8), np.array([-1])
+    return ShownChoices(planes, modes, np.array([choice]), np.array([value], np.float32))
+
+
+def begun(**changes):
     members = [Member(STAIRS, PRINTED, seed, 1e-3) for seed in (0, 1)]
-    training = Training(members, config, "cpu")
-    planes = np.zeros((1, 8, 8, 8), np.uint8)
-    lessons = [
-        ShownChoices(planes, np.array([-1]), np.array([choice]), np.array([value], np.float32))
-        for choice, value in ((0, 0.25), (len(PRINTED), -0.5))
-    ]
-    teaching = training.begin_teaching(lessons)
+    training = Training(members, settings(**changes), "cpu")
+    return training, training.begin_teaching()
+
+
+def test_members_learn_what_each_of_them_was_shown():
+    training, teaching = begun(teaching__steps=500, teaching__rounds=1)
+    for number, (choice, value) in enumerate(((0, 0.25), (len(PRINTED), -0.5))):
+        assert teaching.waiting == number
+        assert teaching.leader(number) is None
+        teaching.show(number, one_choice(choice, value))
     teaching.advance(1000)
     assert teaching.is_over
-    assert teaching.taken == config.teaching.steps
-    seen = from_numpy(np.stack([planes, planes])), from_numpy(np.full((2, 1), -1))
+    assert teaching.taken == 500
+    seen = torch.zeros((2, 1, 8, 8, 8), dtype=torch.uint8), torch.full((2, 1), -1)
     logits, values = training.learner.network(training.learner.parameters, *seen)
     assert logits.argmax(-1).flatten().tolist() == [0, len(PRINTED)]
     assert values.flatten().tolist() == pytest.approx([0.25, -0.5], abs=0.02)
+    planes, modes = np.zeros((200, 8, 8, 8), np.uint8), np.full(200, -1)
+    chosen = [np.bincount(teaching.leader(number)(planes, modes)).argmax() for number in (0, 1)]
+    assert chosen == [0, len(PRINTED)]
+
+
+def test_every_round_has_its_share_of_the_steps_and_waits_for_all_members():
+    _, teaching = begun(teaching__steps=10, teaching__rounds=3)
+    rounds = []
+    while not teaching.is_over:
+        while (number := teaching.waiting) is not None:
+            teaching.advance(100)
+            teaching.show(number, one_choice(0, 0.0))
+        teaching.advance(100)
+        rounds.append(teaching.taken)
+    assert rounds == [4, 7, 10]
+    assert teaching.episodes == [3, 3]
 
 
 @pytest.mark.parametrize(

@@ -319,7 +319,7 @@ def test_a_training_is_not_taught_on_resuming_if_it_was_not_before(capsys, tmp_p
 
 @pytest.mark.slow
 def test_a_training_that_is_taught_and_killed_ends_alike(capsys, tmp_path, modes):
-    settings = (*TINY, "teaching.steps=60", "teaching.choices=1")
+    settings = (*TINY, "teaching.steps=60", "teaching.choices=1", "teaching.rounds=2")
     given = arguments(tmp_path / "killed", "--modes", modes, settings=settings)
     status, _, errors = run_until(
         ("ensemble8x8.safetensors", 1), signal.SIGKILL, *given, is_hasty=True

@@ -41,11 +41,15 @@ _NOISE = 1  # what the planner draws beside its starts
 class Observer(Protocol):
     """Watches episodes of a planner, and may disturb them."""
 
-    def disturb(self, rows: Integers, plans: Integers) -> Integers:
+    def disturb(
+        self, rows: Integers, worlds: WorldBatch, last: Integers, plans: Integers
+    ) -> Integers:
         """Return what runs instead of plans.
 
         Args:
             rows: `[R]` int64, the numbers of the episodes.
+            worlds: B, those of all episodes.
+            last: `[B]` int64, the programs that ran before in all episodes; -1: none.
             plans: `[R, D]` int64, sequences of programs, filled up with -1.
         """
 
@@ -167,7 +171,7 @@ def play_episodes(
         imagined = worlds.take(on)
         memory_of(imagined).stream[:] = branch(noise[on], plans)
         planned = _plan(setting, code, cap, modes_of[on], imagined, values[on], depth)
-        run = observer.disturb(on, planned) if observer else planned
+        run = observer.disturb(on, worlds, last, planned) if observer else planned
         is_on[on] = planned[:, 0] >= 0
         for told, sequence in zip(planned.T, run.T, strict=True):
             goes_on = (sequence >= 0) & ~worlds.done[on] & (steps_left[on] > 0)

@@ -3,7 +3,7 @@
 Axes: B episodes, N macro steps of all of them, R some of the episodes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,12 @@ from pomp.machine.config import EpisodeConfig
 from pomp.machine.teaching import ShownChoices
 from pomp.tasks.task import Setting
 
-_AT_ONCE = 64  # episodes
-_NOISE, _VARIETY = 1, 2  # what is drawn beside starts: what the planner imagines, and random modes
+Lead = Callable[[NDArray[np.uint8], Integers], Integers]
+"""Chooses in R situations: planes `[R, 8, H, W]` uint8 and last modes `[R]` int64 to numbers of
+modes `[R]` int64; that of modes: to end."""
+
+_AT_ONCE = 32  # episodes
+_NOISE, _OTHERS = 1, 2  # what is drawn beside starts: what the planner imagines, and other modes
 
 
 def show_choices(
@@ -32,8 +36,10 @@ def show_choices(
     least: int,
     *,
     seed: int,
-    variety: float,
     discount: float,
+    share: float,
+    lead: Lead | None = None,
+    first: int = 0,
 ) -> ShownChoices:
     """Record what the planner decides in whole episodes from starts of trainings.
 
@@ -41,12 +47,14 @@ def show_choices(
         setting: the task.
         modes: K programs.
         config: how machines act.
-        least: how many choices are recorded at least: 64 episodes are played, and 64 more until
+        least: how many choices are recorded at least: 32 episodes are played, and 32 more until
             there are as many.
         seed: of the starts and of all that is drawn.
-        variety: the share of its plans instead of which a random mode runs, so that it also shows
-            how to go on from where it would not have gone. What it would have chosen is recorded.
         discount: factor of what is earned one macro step later.
+        share: that of its plans instead of which a single other mode runs, so that it also shows
+            how to go on from where it would not have gone. What it would have chosen is recorded.
+        lead: chooses these other modes; where it would end, the plan runs. None: at random.
+        first: the number of the first start.
 
     Raises:
         ConfigError: the task's rewards do not add up to its return, or there are too many modes.
@@ -57,41 +65,54 @@ def show_choices(
     most = config.most_steps * setting.stretch
     parts, count = list[ShownChoices](), 0
     while count < least:
+        number = first + len(parts) * _AT_ONCE
         starts, noise, draws = (
-            open_streams(
-                Purpose.TRAINING, seed, *what, worlds=_AT_ONCE, first=len(parts) * _AT_ONCE
-            )
-            for what in ((), (_NOISE,), (_VARIETY,))
+            open_streams(Purpose.TRAINING, seed, *what, worlds=_AT_ONCE, first=number)
+            for what in ((), (_NOISE,), (_OTHERS,))
         )
-        recorder = _Recorder(len(modes), variety, draws)
-        worlds = reset(setting, starts)
+        recorder = _Recorder(len(modes), share, lead, draws)
         values = play_episodes(
-            setting, code, config.cap, modes_of, worlds, noise, DEPTH, most, recorder
+            setting,
+            code,
+            config.cap,
+            modes_of,
+            reset(setting, starts),
+            noise,
+            DEPTH,
+            most,
+            recorder,
         )
         parts.append(recorder.collect(values, discount))
         count += len(parts[-1].modes)
-    return ShownChoices(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return ShownChoices.join(parts)
 
 
 class _Recorder:
-    """Records episodes of a planner, in which random modes run instead of some plans.
+    """Records episodes of a planner, in which other modes run instead of some plans.
 
     The programs of the planner are the K modes of one machine.
     """
 
-    def __init__(self, modes: int, variety: float, streams: NDArray[np.uint64]) -> None:
+    def __init__(
+        self, modes: int, share: float, lead: Lead | None, streams: NDArray[np.uint64]
+    ) -> None:
         """Begin; `streams`, `[B]` uint64, are written."""
-        self._modes, self._variety, self._streams = modes, variety, streams
+        self._modes, self._share, self._lead, self._streams = modes, share, lead, streams
         self._rows, self._values = list[Integers](), list[Floats]()
         self._parts = list[tuple[NDArray[np.uint8], Integers, Integers]]()
 
-    def disturb(self, rows: Integers, plans: Integers) -> Integers:
-        """Return what runs instead of plans, `[R, D]` int64: one random mode, or the plan."""
-        is_random, which = draw_units(self._streams, 2)[:, rows]
-        varied = np.flatnonzero((is_random < self._variety) & (plans[:, 0] >= 0))
-        run = plans.copy()
-        run[varied] = -1
-        run[varied, 0] = (which[varied] * self._modes).astype(np.int64)
+    def disturb(
+        self, rows: Integers, worlds: WorldBatch, last: Integers, plans: Integers
+    ) -> Integers:
+        """Return one other mode, or the plan; the arguments are those of an `Observer`."""
+        drawn, which = draw_units(self._streams, 2)[:, rows]
+        if self._lead:
+            others = self._lead(observe(worlds.take(rows)), last[rows])
+        else:
+            others = (which * self._modes).astype(np.int64)
+        is_other = (drawn < self._share) & (plans[:, 0] >= 0) & (others < self._modes)
+        run = np.where(is_other[:, None], -1, plans)
+        run[is_other, 0] = others[is_other]
         return run
 
     def note(

@@ -92,7 +92,7 @@ _ROWS = (
         label="POMP, modes by bound, taught by a planner",
         kind="modes",
         same_modes="pomp-bound",
-        learning={"teaching.steps": 6000, "ppo.total": 2_000_000},
+        learning={"teaching.steps": 4000, "ppo.total": 2_000_000},
     ),
     TableRow(name="hill-climbing", label="hill climbing", kind="program"),
     TableRow(name="cebs", label="CEBS", kind="program"),

@@ -30,7 +30,6 @@ from pomp.machine.episodes import Episodes
 from pomp.machine.evaluation import outcomes
 from pomp.machine.network import Ensemble, Shape, draw_weights
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.teaching import ShownChoices
 from pomp.machine.transitions import NetworkTransition
 from pomp.machine.views import Views
 
@@ -167,11 +166,12 @@ class Training:
         """Whether the members are taught before the first update."""
         return self.config.teaching.steps > 0
 
-    def begin_teaching(self, lessons: Sequence[ShownChoices]) -> Teaching:
-        """Return the members about to be taught, each by lessons of its own."""
+    def begin_teaching(self) -> Teaching:
+        """Return the members about to be taught, each what is shown to it alone."""
         streams = self._streams(Purpose.TRAINING, LESSONS, worlds=1)
         counts = [len(member.modes) for member in self.members]
-        return Teaching(self.learner, lessons, counts, self.config.teaching, streams)
+        networks = [Ensemble(self.shape, [count], self.device) for count in counts]
+        return Teaching(self.learner, networks, self.config.teaching, streams)
 
     def judge(self) -> list[dict[str, Any]]:
         """Validate what the members have been taught, before the first update.

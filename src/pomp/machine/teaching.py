@@ -4,6 +4,7 @@ In such episodes three of four choose in one way, every fourth in another; in ev
 choices up to a random step are random modes.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,16 @@ class ShownChoices(NamedTuple):
     modes: NDArray[np.int64]
     choices: NDArray[np.int64]
     returns: NDArray[np.float32]
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes they are from."""
+        return int((self.modes < 0).sum())
+
+    @classmethod
+    def join(cls, parts: "Sequence[ShownChoices]") -> "ShownChoices":
+        """Return those of all parts, one after the other."""
+        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 class MixedChoices:

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from pomp.analysis.showing import show_choices
 from pomp.core.schemas import FREE, Listed, Named, Record
-from pomp.machine.teaching import ShownChoices
 from pomp.runs.folder import METRICS_FILE, RunFolder, name_of
 from pomp.runs.work import SAVE_SECONDS, IsStopped, Progress
 
@@ -53,7 +52,6 @@ class TransitionsRun:
         self._folder, self._file = folder, f"{_CHECKPOINT}{height}x{width}.safetensors"
         self.records: list[list[dict[str, Any]]] = [[] for _ in training.members]
         self._is_taught = not training.has_teacher
-        self._lessons: list[ShownChoices] = []
         self._teaching: Teaching | None = None
         self._began, self._before = time.monotonic(), 0
 
@@ -87,27 +85,38 @@ class TransitionsRun:
             own.append(record)
 
     def _teach(self) -> None:
-        """Let a planner show a member what to choose; after the last, let all learn from it."""
-        training, shown = self.training, len(self._lessons)
-        config = training.config
-        if shown < len(training.members):
-            member = training.members[shown]
-            lessons = show_choices(
-                member.setting, member.modes, config.episode, config.teaching.choices,
-                seed=member.seed, variety=config.teaching.variety, discount=config.ppo.discount,
-            )  # fmt: skip
-            self._lessons.append(lessons)
+        """Let a planner show a member what to choose, or let all learn what they were shown."""
+        training = self.training
+        teaching = self._teaching = self._teaching or training.begin_teaching()
+        if (number := teaching.waiting) is not None:
+            self._show(teaching, number)
             return
-        self._teaching = self._teaching or training.begin_teaching(self._lessons)
-        self._teaching.advance(_TAUGHT)
-        if self._teaching.is_over:
+        teaching.advance(_TAUGHT)
+        if teaching.is_over:
             self.records = [[record] for record in training.judge()]
-            self._teaching, self._lessons, self._is_taught = None, [], True
+            self._teaching, self._is_taught = None, True
+
+    def _show(self, teaching: "Teaching", number: int) -> None:
+        """Show a member choices of a planner."""
+        member, config = self.training.members[number], self.training.config
+        lead, own = teaching.leader(number), config.teaching
+        shown = show_choices(
+            member.setting,
+            member.modes,
+            config.episode,
+            own.choices,
+            seed=member.seed,
+            discount=config.ppo.discount,
+            share=own.lead if lead else own.variety,
+            lead=lead,
+            first=teaching.episodes[number],
+        )
+        teaching.show(number, shown)
 
     def save(self) -> None:
         """Write a checkpoint, and a line for each validation in the folder of its machine.
 
-        What is being taught is not kept: it takes a minute or two, and begins again.
+        What is being taught is not kept: it takes minutes, and begins again.
         """
         if self._folder.path is None or not self._is_taught:
             return
@@ -138,10 +147,9 @@ class TransitionsRun:
 
     def _tell(self) -> str:
         training = self.training
-        if self._teaching:
-            return f"taught {self._teaching.taken} of {training.config.teaching.steps} steps"
         if not self._is_taught:
-            return f"a planner shows what to choose: {len(self._lessons)} machines"
+            taken = self._teaching.taken if self._teaching else 0
+            return f"a planner teaches: {taken} of {training.config.teaching.steps} steps"
         steps = (training.update - self._before) * training.config.ppo.rollout
         rate = steps * len(training.members) / max(time.monotonic() - self._began, 1e-9)
         scores = [kept.score for kept in training.kept if kept.score is not None]
