@@ -4,6 +4,9 @@
     python tools/measure_teaching.py Farmer --seeds 2 --steps 100000 --store STORE   # then PPO
     python tools/measure_teaching.py --table                    # the table of docs/RESULTS.md
 
+Of the results so far: STORE was results/queue/pomp.txz, unpacked as results/queue/README.md says;
+modes of Seesaw and Inf-Harvester are in results/machine/seesaw-inf-harvester-4M.jsonl.gz.
+
 A store is a folder or a file of results with cells `pomp-bound` of stage `search`, whose modes are
 taken; several may be given. What is in results/machine/taught.json is not measured again.
 """
@@ -14,13 +17,14 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, pstdev
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "results" / "machine" / "taught.json"
 METHOD, EPISODES = "pomp-bound", 100
 SETTINGS = {"teaching.steps": 4000}
+HARDWARE = "two CPU cores"
 
 
 def read_modes(stores: list[str], task: str) -> dict[int, tuple[str, ...]]:
@@ -73,17 +77,13 @@ def rows(told: dict[str, Any]) -> Iterator[str]:
     for task, members in told["tasks"].items():
         own = [members[seed] for seed in sorted(members)]
         fresh = [one["fresh"] for one in own]
-        spread = f" ± {stdev(fresh):.3f}" if len(fresh) > 1 else ""
         each = " ".join(f"{value:.3f}".lstrip("0") for value in fresh)
         means = [fmean(one[name] for one in own) for name in ("planner", "validation")]
         seconds = fmean(one["seconds"] for one in own)
         yield (
-            f"| {task} | {means[0]:.3f} | {means[1]:.3f} | {each} | {fmean(fresh):.3f}{spread} | "
-            f"{seconds:.0f} |"
+            f"| {task} | {' '.join(sorted(members))} | {means[0]:.3f} | {means[1]:.3f} | {each} | "
+            f"{fmean(fresh):.3f} ± {pstdev(fresh):.3f} | {seconds:.0f} |"
         )
-
-
-TABLES = (rows,)
 
 
 def main(arguments: list[str]) -> int:
@@ -98,7 +98,13 @@ def main(arguments: list[str]) -> int:
     if not given.table:
         from pomp.version import __version__
 
-        first = {"pomp": __version__, "settings": SETTINGS, "tasks": {}, "ppo": {}}
+        first: dict[str, Any] = {
+            "pomp": __version__,
+            "hardware": HARDWARE,
+            "settings": SETTINGS,
+            "tasks": {},
+            "ppo": {},
+        }
         modes = read_modes(given.store, given.task)
         for seed in given.seeds:
             told = json.loads(FILE.read_text()) if FILE.exists() else first
