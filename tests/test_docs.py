@@ -110,6 +110,14 @@ def test_the_table_of_distilled_machines_is_that_of_the_file():
     assert "\n".join(rows) in text
 
 
+def test_the_table_of_what_a_planner_teaches_is_that_of_the_file(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    from measure_teaching import FILE, rows
+
+    told = json.loads(FILE.read_text())
+    assert "\n".join(rows(told)) in (ROOT / "docs" / "RESULTS.md").read_text()
+
+
 def test_the_tables_of_machines_that_hold_are_those_of_the_file(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "tools")
     from measure_holding import FILE, TABLES

@@ -291,3 +291,17 @@ def test_modes_by_bound_are_chosen_from_the_runs_of_pomp(tmp_path):
     assert chosen.values["settings"]["search"]["mode"]["select"] == "bound"
     assert searched.values["settings"]["search"]["mode"]["select"] == "diversified"
     assert chosen.values["cost"]["candidates"] == searched.values["cost"]["candidates"] > 0
+
+
+def test_a_row_that_is_taught_learns_from_the_modes_of_another(tmp_path):
+    settings = {"search.mode.runs": 1, "teaching.steps": 4, "teaching.choices": 1}
+    asked = {**SMALL, "seeds": [0], "settings": settings}
+    cells = list_cells("table2", methods=["pomp-taught"], **asked)
+    found = reproduce(cells, out=tmp_path / "store", stages=("search", "learn"))
+    assert not found.failed
+    results = {(one.cell.method, one.cell.stage): one for one in found.results}
+    assert set(results) == {("pomp", "search"), ("pomp-bound", "search"), ("pomp-taught", "learn")}
+    learned = results["pomp-taught", "learn"]
+    assert learned.programs == results["pomp-bound", "search"].programs
+    assert learned.values["settings"]["learning"]["teaching"]["steps"] == 4
+    assert learned.values["validations"] == 2  # of what was taught, and at the end

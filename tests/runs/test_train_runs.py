@@ -269,6 +269,8 @@ def test_a_killed_training_goes_on(capsys, tmp_path, modes):
         (("--set", "ppo.epochs=0"), "epochs must be a whole number"),
         (("--set", "ppo.entropi=1"), "unknown setting 'entropi'"),
         (("--set", "ppo.clip_ratio=nan"), "clip_ratio must be"),
+        (("--set", "teaching.steps=-1"), "steps must be"),
+        (("--set", "teaching.steps=4", "--set", "network.inputs=grid"), "teaching.steps must be 0"),
         (("--method", "annealing"), "a machine needs several modes"),
         (("--method", "pomp"), "the modes are given"),
         (("--seeds", "x"), "seeds are a number"),
@@ -283,6 +285,52 @@ def test_bad_input_is_told_in_one_line_and_leaves_nothing(capsys, tmp_path, mode
     assert message in errors
     assert "Traceback" not in errors
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        pytest.param(("UpNDown", "--method", "drl"), "teaching.steps must be 0", id="no mode"),
+        pytest.param(("UpNDown", "--method", "mmn"), "teaching.steps must be 0", id="memory"),
+        pytest.param(("UpNDown", "--method", "hprl"), "'teaching", id="programs are written"),
+        pytest.param(("UpNDown", "--method", "text"), "none is learned here", id="no network"),
+        pytest.param(
+            ("Maze", "--variant", "leaps", "--method", "psmp"), "rewards do not add up", id="leaps"
+        ),
+    ],
+)
+def test_what_no_planner_can_teach_is_told_in_one_line(capsys, tmp_path, asked, message):
+    folder = tmp_path / "run"
+    given = ("train", *asked, "--out", folder, "--preset", "paper", "--set", "teaching.steps=4")
+    status, _, errors = call(capsys, *given)
+    assert (status, len(errors.strip().splitlines())) == (2, 1)
+    assert message in errors
+    assert not folder.exists()
+
+
+def test_a_training_is_not_taught_on_resuming_if_it_was_not_before(capsys, tmp_path, modes):
+    folder = tmp_path / "run"
+    assert call(capsys, *arguments(folder, "--modes", modes))[0] == 0
+    assert "teaching" not in (folder / "config.json").read_text()
+    given = arguments(folder, "--modes", modes, "--set", "teaching.steps=4", "--resume")
+    status, _, errors = call(capsys, *given)
+    assert (status, "teaching" in errors) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_training_that_is_taught_and_killed_ends_alike(capsys, tmp_path, modes):
+    settings = (*TINY, "teaching.steps=60", "teaching.choices=1", "teaching.rounds=2")
+    given = arguments(tmp_path / "killed", "--modes", modes, settings=settings)
+    status, _, errors = run_until(
+        ("ensemble8x8.safetensors", 1), signal.SIGKILL, *given, is_hasty=True
+    )
+    assert status == -signal.SIGKILL, errors
+    assert call(capsys, *given, "--resume")[0] == 0
+    whole = arguments(tmp_path / "whole", "--modes", modes, settings=settings)
+    assert call(capsys, *whole)[0] == 0
+    assert files_of(tmp_path / "killed") == files_of(tmp_path / "whole")
+    told = [json.loads(line) for line in next(tmp_path.rglob("whole/**/metrics.jsonl")).open()]
+    assert told[0]["update"] == 0
 
 
 def test_programs_that_do_not_parse_and_files_that_are_none_are_refused(capsys, tmp_path):

@@ -119,9 +119,14 @@ def check_bounded(setting: Setting, modes: Sequence[Any]) -> None:
     """Refuse a task or a number of modes for which there is neither a bound nor an estimate."""
     if not 1 <= len(modes) <= MAX_MODES:
         raise ConfigError(f"a bound takes 1 to {MAX_MODES} modes, got {len(modes)}")
-    if setting.constants[VALUE] != SUM:
+    if not adds_up(setting):
         variant = f"{setting.task.name} ({setting.variant})"
         raise ConfigError(f"no bound for {variant}: its rewards do not add up to its return")
+
+
+def adds_up(setting: Setting) -> bool:
+    """Whether the rewards of a task add up to its return, so that there is a bound or estimate."""
+    return bool(setting.constants[VALUE] == SUM)
 
 
 class GraphArrays(NamedTuple):

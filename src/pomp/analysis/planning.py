@@ -6,12 +6,16 @@ which earns most, runs it, and plans again. It ends an episode when it finds no 
 what it earns is less than the best transitions would, and close to it where every sequence that
 pays makes the next one no harder to find.
 
+An observer is told of its decisions, for networks to learn from (`pomp.analysis.showing`).
+
 Axes: B episodes, N nodes of the planner's trees, each a world at the end of some sequence of modes.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pomp.analysis.bounds import Bound, best_of_each, check_bounded, essence_of
 from pomp.analysis.outcomes import Floats, Integers, digest_of
@@ -32,6 +36,35 @@ DEPTH = 32
 """Macro steps that are planned ahead at most."""
 _WIDTH = 32  # worlds kept after each of them
 _NOISE = 1  # what the planner draws beside its starts
+
+
+class Observer(Protocol):
+    """Watches episodes of a planner, and may disturb them."""
+
+    def disturb(
+        self, rows: Integers, worlds: WorldBatch, last: Integers, plans: Integers
+    ) -> Integers:
+        """Return what runs instead of plans.
+
+        Args:
+            rows: `[R]` int64, the numbers of the episodes.
+            worlds: B, those of all episodes.
+            last: `[B]` int64, the programs that ran before in all episodes; -1: none.
+            plans: `[R, D]` int64, sequences of programs, filled up with -1.
+        """
+
+    def note(
+        self, rows: Integers, worlds: WorldBatch, last: Integers, choices: Integers, values: Floats
+    ) -> None:
+        """Be told what the planner would choose, before anything runs.
+
+        Args:
+            rows: `[R]` int64, the numbers of the episodes.
+            worlds: B, those of all episodes.
+            last: `[B]` int64, the programs that ran before in all episodes; -1: none.
+            choices: `[R]` int64, programs; -1: to end.
+            values: `[B]` float64, what all episodes have earned so far.
+        """
 
 
 def estimate(
@@ -96,24 +129,73 @@ def play_sets(
     modes_of = np.repeat(sets, episodes, axis=0)  # [B, K]
     worlds = draw_starts(setting, episodes, seed, Purpose.SEARCH).take(first)
     noise = open_streams(Purpose.SEARCH, seed, _NOISE, worlds=episodes)[first]
-    steps_left = np.full(len(worlds), most_steps * setting.scale)
+    most = most_steps * setting.scale
+    values = play_episodes(setting, code, cap, modes_of, worlds, noise, depth, most)
+    return values.reshape(len(sets), episodes)
+
+
+def play_episodes(
+    setting: Setting,
+    code: Code,
+    cap: Cap | str,
+    modes_of: Integers,
+    worlds: WorldBatch,
+    noise: NDArray[np.uint64],
+    depth: int,
+    most: int,
+    observer: Observer | None = None,
+) -> Floats:
+    """Let the planner play episodes to their ends.
+
+    Args:
+        setting: the task.
+        code: P programs.
+        cap: how long one execution of a mode may last.
+        modes_of: `[B, K]` int64, the programs that are the modes in each episode.
+        worlds: B starts, which are changed.
+        noise: `[B]` uint64, from which comes what it imagines to be drawn.
+        depth: macro steps that are planned ahead at most.
+        most: macro steps of an episode.
+        observer: is told of every decision.
+
+    Returns:
+        `[B]` float64, what the episodes earned.
+    """
+    steps_left, last = np.full(len(worlds), most), np.full(len(worlds), -1)
     values, is_on = np.zeros(len(worlds)), ~worlds.done
+    if observer:
+        _note_ends(observer, np.flatnonzero(~is_on), worlds, last, values)
     plans = 0
     while is_on.any():
         on = np.flatnonzero(is_on)
         imagined = worlds.take(on)
         memory_of(imagined).stream[:] = branch(noise[on], plans)
-        sequences = _plan(setting, code, cap, modes_of[on], imagined, values[on], depth)
-        is_on[on] = sequences[:, 0] >= 0
-        for modes_of_step in sequences.T:
+        planned = _plan(setting, code, cap, modes_of[on], imagined, values[on], depth)
+        run = observer.disturb(on, worlds, last, planned) if observer else planned
+        is_on[on] = planned[:, 0] >= 0
+        for told, sequence in zip(planned.T, run.T, strict=True):
+            goes_on = (sequence >= 0) & ~worlds.done[on] & (steps_left[on] > 0)
             choice = np.full(len(worlds), -1)
-            choice[on] = modes_of_step
-            choice[worlds.done | (steps_left == 0)] = -1
+            choice[on] = np.where(goes_on, sequence, -1)
+            if observer:
+                observer.note(on[goes_on], worlds, last, told[goes_on], values)
             values = advance(setting, code, worlds, choice, cap=cap).returns[:, 0]
+            last = np.where(choice >= 0, choice, last)
             steps_left -= choice >= 0
-        is_on &= ~worlds.done & (steps_left > 0)
+        is_over = worlds.done | (steps_left == 0)
+        if observer:
+            ends = on[(~is_on | worlds.done)[on] & (steps_left > 0)[on]]
+            _note_ends(observer, ends, worlds, last, values)
+        is_on &= ~is_over
         plans += 1
-    return values.reshape(len(sets), episodes)
+    return values
+
+
+def _note_ends(
+    observer: Observer, rows: Integers, worlds: WorldBatch, last: Integers, values: Floats
+) -> None:
+    """Tell an observer of the episodes `rows`, `[R]` int64, that the planner ends; see `note`."""
+    observer.note(rows, worlds, last, np.full(len(rows), -1), values)
 
 
 def _plan(

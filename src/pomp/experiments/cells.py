@@ -40,7 +40,7 @@ CELL = Record(
 LEAST_BUDGET = 1e-4
 _SEARCH = "search."  # what the names of settings of a search begin with
 _OF_META = ("policy.", "invalid_cost")  # the same of what only the kind latents has
-_NOT_OF_META = ("network.", "episode.", "alone")  # and of what that kind has not
+_NOT_OF_META = ("network.", "episode.", "alone", "teaching.")  # and of what that kind has not
 PLATEAU_STEPS = 5_000_000
 """Steps without a better validation after which a training by the presets paper and code ends."""
 EVOLVE_ROUNDS = 20
@@ -138,7 +138,7 @@ class Cell:
         if self.stage == "policy" and self.has_network:
             return (replace(self, stage="learn", scale=1),)
         if self.stage == "learn" and self.row.kind == "modes":
-            return (replace(self, stage="search"),)
+            return (replace(self, method=self.row.same_modes or self.method, stage="search"),)
         if self.is_choice:
             return (replace(self, method=self.row.modes_of),)
         return (replace(self, scale=1),) if self.scale > 1 else ()
@@ -171,7 +171,8 @@ class Cell:
     def learning(self) -> LearningConfig:
         """The settings of its training, if that is one of transitions."""
         baseline = BASELINES.get(self.method)
-        own = {**(baseline.changes if baseline else {}), **self._changes(of_search=False)}
+        of_row = baseline.changes if baseline else self.row.learning
+        own = {**of_row, **self._changes(of_search=False)}
         return self._limited(configure_learning(self.preset, own))
 
     @cached_property

@@ -30,7 +30,9 @@ class TableRow:
         revision: rises when the method returns something else than before with the same seed.
         modes_of: the method whose modes are used, for the kind random, or from whose runs modes are
             chosen in another way, for the kind modes.
+        same_modes: the method whose modes are used as they are, for the kind modes; none: its own.
         settings: settings that differ from the preset's; of a search for modes or rules.
+        learning: the same of what learns transitions.
     """
 
     name: str
@@ -39,7 +41,9 @@ class TableRow:
     paper: tuple[str, ...] = ()
     revision: int = 1
     modes_of: str = ""
+    same_modes: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    learning: Mapping[str, Any] = field(default_factory=dict)
 
     def published(self, task: str) -> dict[str, float] | None:
         """Return the mean and the standard deviation that the paper has for a task, if it has."""
@@ -82,6 +86,13 @@ _ROWS = (
         kind="modes",
         modes_of="pomp",
         settings={"mode.select": "bound"},
+    ),
+    TableRow(
+        name="pomp-taught",
+        label="POMP, modes by bound, taught by a planner",
+        kind="modes",
+        same_modes="pomp-bound",
+        learning={"teaching.steps": 4000, "ppo.total": 2_000_000},
     ),
     TableRow(name="hill-climbing", label="hill climbing", kind="program"),
     TableRow(name="cebs", label="CEBS", kind="program"),

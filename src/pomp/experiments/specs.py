@@ -14,7 +14,10 @@ from pomp.tasks.catalog import TASKS, find_task
 _LONG = tuple(task.name for task in TASKS if len(task.scales) > 1)
 _SHORT = tuple(task.name for task in TASKS if task.name not in _LONG)
 _FIGURES = ("Farmer", "InfHarvester", "InfDoorKey")
-_BESIDE = ("pomp-bound", "hill-climbing", "cebs", "annealing", "perception-ppo", "text", "best")
+_BESIDE = (
+    *("pomp-bound", "pomp-taught", "hill-climbing", "cebs", "annealing", "perception-ppo"),
+    *("text", "best"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,7 @@ class MetaTraining(Training):
     """
 
     least_score = -inf
+    has_teacher = False
     config: Any
     shape: MetaShape
     rollouts: LatentRollouts

@@ -78,6 +78,34 @@ class PpoConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TeachingConfig:
+    """What transitions learn from a planner before PPO begins. Paper: nothing."""
+
+    steps: int = 0
+    """Gradient steps of all rounds; 0: PPO begins with first weights that were drawn."""
+    rounds: int = 6
+    """In the first round the planner shows what it chooses, with random modes in between; in each
+    other one the network runs most modes, and the planner shows what it would choose there."""
+    choices: int = 10_000
+    """Choices that are shown in a round at least, in whole episodes."""
+    variety: float = 0.15
+    """The share of the planner's plans instead of which a random mode runs in the first round."""
+    lead: float = 0.8
+    """The same of what the network chooses, in later rounds."""
+    batch: int = 256
+    """Choices in a gradient step, of all that were shown so far."""
+    learning_rate: float = 4e-3
+    """Learning rate of Adam, which falls to zero in a line."""
+    value_weight: float = 10.0
+    """Weight of the error of values, beside that of choices."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, steps=(0, 100_000_000), rounds=(1, 1000), choices=(1, 10_000_000))
+        check_ranges(self, variety=(0.0, 1.0), lead=(0.0, 1.0), batch=(1, 1_000_000))
+        check_ranges(self, learning_rate=(1e-30, 1e3), value_weight=(0.0, 1e6))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ValidationConfig:
     """How the best transitions of a training are found."""
 
@@ -108,11 +136,18 @@ class LearningConfig:
     machine by validation is kept."""
 
     quantising: QuantisingConfig = field(default_factory=QuantisingConfig, metadata=ADDED)
+    teaching: TeachingConfig = field(default_factory=TeachingConfig, metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_flags(self, "alone")
         check_parts(self, episode=EpisodeConfig, network=NetworkConfig, ppo=PpoConfig)
         check_parts(self, validation=ValidationConfig, quantising=QuantisingConfig)
+        check_parts(self, teaching=TeachingConfig)
+        if self.teaching.steps and (self.network.memory or self.network.inputs != "grid+mode"):
+            raise ConfigError(
+                "a planner teaches networks that see grid and mode and have no memory; "
+                "teaching.steps must be 0 here"
+            )
         ppo = self.ppo
         if self.network.memory and ppo.minibatch % ppo.steps:
             raise ConfigError(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pomp.core.streams import Purpose, open_streams
 from pomp.tasks.task import Setting
 
-WEIGHTS, STARTS, CHOICES, ORDER = range(4)
+WEIGHTS, STARTS, CHOICES, ORDER, LESSONS = range(5)
 """What a member draws."""
 
 

@@ -22,9 +22,10 @@ from pomp.engine.starts import reset
 from pomp.karel.world import WorldBatch
 from pomp.learning.checkpoint import KEPT, check_arrays_of_states, check_values
 from pomp.learning.config import LearningConfig
-from pomp.learning.members import CHOICES, ORDER, STARTS, WEIGHTS, Kept, Member
+from pomp.learning.members import CHOICES, LESSONS, ORDER, STARTS, WEIGHTS, Kept, Member
 from pomp.learning.ppo import STATISTICS, Learner, order_sequences
 from pomp.learning.rollouts import EpisodeOutcomes, Rollouts, ValidationEpisodes
+from pomp.learning.teaching import Teaching
 from pomp.machine.episodes import Episodes
 from pomp.machine.evaluation import outcomes
 from pomp.machine.network import Ensemble, Shape, draw_weights
@@ -159,6 +160,28 @@ class Training:
     def is_finished(self) -> bool:
         """Whether all members are finished."""
         return all(when is not None for when in self.finished_at)
+
+    @property
+    def has_teacher(self) -> bool:
+        """Whether the members are taught before the first update."""
+        return self.config.teaching.steps > 0
+
+    def begin_teaching(self) -> Teaching:
+        """Return the members about to be taught, each what is shown to it alone."""
+        streams = self._streams(Purpose.TRAINING, LESSONS, worlds=1)
+        counts = [len(member.modes) for member in self.members]
+        networks = [Ensemble(self.shape, [count], self.device) for count in counts]
+        return Teaching(self.learner, networks, self.config.teaching, streams)
+
+    def judge(self) -> list[dict[str, Any]]:
+        """Validate what the members have been taught, before the first update.
+
+        Returns:
+            A record for each member.
+        """
+        nothing = np.empty((len(self.members), 0))
+        statistics = np.full((len(self.members), len(STATISTICS)), np.nan, np.float32)
+        return self._validate(statistics, EpisodeOutcomes(nothing, nothing.astype(np.uint8)))
 
     def step(self) -> list[dict[str, Any]]:
         """Make one update: collect a rollout, learn from it, and validate if it is time.

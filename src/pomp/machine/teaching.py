@@ -1,8 +1,11 @@
-"""Choices in episodes that teach: as a policy would choose, with some variety.
+"""What teaches networks: choices that are shown, and episodes as a policy would play them.
 
-Three of four episodes choose in one way, every fourth in another; in every second one, some choices
-up to a random step are random modes.
+In such episodes three of four choose in one way, every fourth in another; in every second one, some
+choices up to a random step are random modes.
 """
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +14,32 @@ from pomp.core.streams import Purpose, draw_units, open_streams
 
 _RANDOM = 0.3  # of the choices in the random part of an episode
 _DRAWS, _MIXING = 1, 2  # streams of the episodes that teach
+
+
+class ShownChoices(NamedTuple):
+    """Choices that a network is shown, one for each of N macro steps, in no order.
+
+    Attributes:
+        planes: `[N, 8, H, W]` uint8, what it sees.
+        modes: `[N]` int64, the number of the mode that ran before; -1: none.
+        choices: `[N]` int64, the number of the mode to choose; that of modes: to end.
+        returns: `[N]` float32, what is earned from there on, discounted.
+    """
+
+    planes: NDArray[np.uint8]
+    modes: NDArray[np.int64]
+    choices: NDArray[np.int64]
+    returns: NDArray[np.float32]
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes they are from."""
+        return int((self.modes < 0).sum())
+
+    @classmethod
+    def join(cls, parts: "Sequence[ShownChoices]") -> "ShownChoices":
+        """Return those of all parts, one after the other."""
+        return cls(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 class MixedChoices:

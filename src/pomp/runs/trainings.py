@@ -12,9 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pomp.analysis.bounds import adds_up
 from pomp.core.compiling import thread_count
 from pomp.core.configs import check_changes
 from pomp.core.cuda import check_device
+from pomp.core.errors import ConfigError
 from pomp.core.extras import LEARN, require
 from pomp.learning.methods import LearningMethod, OwnLearning
 from pomp.machine.evaluation import evaluate, validate
@@ -153,6 +155,17 @@ def _run(run: "TrainRun", on_event: OnEvent | None) -> LearningResult:
     return LearningResult(is_finished, was_finished, learned, planned, path, method)
 
 
+def _check_teaching(plan: TrainPlan) -> None:
+    """Refuse tasks for which a planner is asked that cannot plan there."""
+    if plan.has_network and plan.own is None and plan.learning.teaching.steps:
+        for setting in plan.settings:
+            if not adds_up(setting):
+                raise ConfigError(
+                    f"no planner can teach {setting.task.name} ({setting.variant}): its rewards do "
+                    "not add up to its return; teaching.steps must be 0 here"
+                )
+
+
 class TrainRun:
     """A training: its stages, and what goes from one to the next.
 
@@ -163,6 +176,7 @@ class TrainRun:
     """
 
     def __init__(self, plan: TrainPlan, device: str, folder: RunFolder) -> None:
+        _check_teaching(plan)
         self.plan, self._device, self.folder = plan, device, folder
         self._part = folder.within("search")
         self._search = SearchRun(plan.jobs(), device, self._part, SEARCH_STAGE)

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from pomp.analysis.showing import show_choices
 from pomp.core.schemas import FREE, Listed, Named, Record
 from pomp.runs.folder import METRICS_FILE, RunFolder, name_of
 from pomp.runs.work import SAVE_SECONDS, IsStopped, Progress
 
 if TYPE_CHECKING:
     from pomp.learning.members import Member
+    from pomp.learning.teaching import Teaching
     from pomp.learning.training import Training
 
+_TAUGHT = 50  # gradient steps of teaching that are taken at a time
 _CHECKPOINT = "ensemble"  # what the names of checkpoints begin with
 _RECORDS = Listed(Named(FREE))  # of one member
 
@@ -48,6 +51,8 @@ class TransitionsRun:
         height, width = training.shape.height, training.shape.width
         self._folder, self._file = folder, f"{_CHECKPOINT}{height}x{width}.safetensors"
         self.records: list[list[dict[str, Any]]] = [[] for _ in training.members]
+        self._is_taught = not training.has_teacher
+        self._teaching: Teaching | None = None
         self._began, self._before = time.monotonic(), 0
 
     @property
@@ -69,16 +74,51 @@ class TransitionsRun:
         members = len(self.training.members)
         Record({"records": Listed(_RECORDS, members, members)}, is_open=True).check(values)
         self.training.restore(arrays, values)
-        self.records = values["records"]
+        self.records, self._is_taught = values["records"], True
 
     def advance(self, is_stopped: IsStopped) -> None:
-        """Play a rollout with every member, and learn from it."""
+        """Play a rollout with every member, and learn from it; teach them first, if asked for."""
+        if not self._is_taught:
+            self._teach()
+            return
         for own, record in zip(self.records, self.training.step() or (), strict=False):
             own.append(record)
 
+    def _teach(self) -> None:
+        """Let a planner show a member what to choose, or let all learn what they were shown."""
+        training = self.training
+        teaching = self._teaching = self._teaching or training.begin_teaching()
+        if (number := teaching.waiting) is not None:
+            self._show(teaching, number)
+            return
+        teaching.advance(_TAUGHT)
+        if teaching.is_over:
+            self.records = [[record] for record in training.judge()]
+            self._teaching, self._is_taught = None, True
+
+    def _show(self, teaching: "Teaching", number: int) -> None:
+        """Show a member choices of a planner."""
+        member, config = self.training.members[number], self.training.config
+        lead, own = teaching.leader(number), config.teaching
+        shown = show_choices(
+            member.setting,
+            member.modes,
+            config.episode,
+            own.choices,
+            seed=member.seed,
+            discount=config.ppo.discount,
+            share=own.lead if lead else own.variety,
+            lead=lead,
+            first=teaching.episodes[number],
+        )
+        teaching.show(number, shown)
+
     def save(self) -> None:
-        """Write a checkpoint, and a line for each validation in the folder of its machine."""
-        if self._folder.path is None:
+        """Write a checkpoint, and a line for each validation in the folder of its machine.
+
+        What is being taught is not kept: it takes minutes, and begins again.
+        """
+        if self._folder.path is None or not self._is_taught:
             return
         arrays, values = self.training.to_arrays()
         self._folder.write_arrays(self._file, arrays, {**values, "records": self.records})
@@ -107,6 +147,9 @@ class TransitionsRun:
 
     def _tell(self) -> str:
         training = self.training
+        if not self._is_taught:
+            taken = self._teaching.taken if self._teaching else 0
+            return f"a planner teaches: {taken} of {training.config.teaching.steps} steps"
         steps = (training.update - self._before) * training.config.ppo.rollout
         rate = steps * len(training.members) / max(time.monotonic() - self._began, 1e-9)
         scores = [kept.score for kept in training.kept if kept.score is not None]
