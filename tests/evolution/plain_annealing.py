@@ -95,7 +95,9 @@ class PlainAnnealing:
         rows, limits = np.flatnonzero(is_program), limits_of(self.config)
         streams, none = self._streams[0][rows], np.zeros(len(rows), np.bool_)
         programs = new.programs[rows, which[rows]]
-        new.programs[rows, which[rows]] = propose_programs(programs, none, streams, "bounding", limits)
+        new.programs[rows, which[rows]] = propose_programs(
+            programs, none, streams, "bounding", limits
+        )
         self._streams[0][rows] = streams
         is_rule = ~is_program | (kinds < np.uint64(BOTH))
         mutate_rules(new, np.flatnonzero(is_rule), self._streams[1], askable(self.config))
