@@ -1,10 +1,11 @@
 """Search machines for many tasks and seeds at once, a process for each core.
 
     python tools/evolve_many.py OUT --processes 14 --minutes 2.5 --seeds 5 JOB...
+    python tools/evolve_many.py results/evolve/clean.jsonl --table      # that of docs/RESULTS.md
 
 A job is `TASK[:NAME=VALUE...]`, as `Seesaw:sensors=compass` or `TopOff:sizes=12x12+16x16`; it has a
 name of its own, a folder of that name under OUT with a run of `pomp evolve` for each seed, and a
-line in `OUT/results.jsonl` for each of these.
+line in `OUT/results.jsonl` for each of these. A job that was run for fewer minutes before goes on.
 """
 
 import argparse
@@ -14,9 +15,11 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pomp.machine import ProgramMachine
     from pomp.runs.work import Event
 
 os.environ["POMP_THREADS"] = "1"  # a search is a process
@@ -56,9 +59,11 @@ def compile_task(task: str) -> str:
 def search(out: Path, job: str, seed: int, minutes: float) -> dict[str, Any]:
     """Search with one seed; returns what was found."""
     import pomp
+    from pomp.machine import print_machine
 
     task, settings = read_job(job)
     place, since = out / f"{job.replace(':', '_')}" / f"s{seed}", time.monotonic()
+    is_begun = place.exists()
     progress: list[tuple[float, float]] = []  # seconds, and the best return in validation by then
 
     def note(_: "Event") -> None:
@@ -68,23 +73,70 @@ def search(out: Path, job: str, seed: int, minutes: float) -> dict[str, Any]:
                 progress.append((round(time.monotonic() - since, 1), score))
 
     made = pomp.evolve(
-        task, seeds=seed, minutes=minutes, settings=settings, out=place, on_event=note
-    )
-    row = made.learned[0].row
-    told = {name: row[name] for name in ("mean", "validation", "clean", "budgets", "search")}
-    seconds = round(time.monotonic() - since, 1)
-    return {"job": job, "seed": seed, "seconds": seconds, **told, "progress": progress}
+        task, seeds=seed, minutes=minutes, settings=settings, out=place, on_event=note,
+        resume=is_begun,
+    )  # fmt: skip
+    learned = made.learned[0]
+    told = {name: learned.row[name] for name in ("mean", "validation", "clean", "search")}
+    found = {"job": job, "seed": seed, "minutes": minutes, **told}
+    found["longer"] = {scale: at_scale(learned.machine, scale) for scale in longer_of(task)}
+    return {**found, "progress": progress, "machine": print_machine(learned.machine)}
+
+
+def longer_of(task: str) -> tuple[int, ...]:
+    """Return the longest horizon of a task, if there are longer ones."""
+    from pomp.tasks.catalog import find_task
+
+    return find_task(task).scales[1:][-1:]
+
+
+def at_scale(machine: "ProgramMachine", scale: int) -> float:
+    """Return what a machine earns at a longer horizon, in 100 episodes."""
+    from pomp.machine import evaluate
+
+    return evaluate(machine, scale=scale).mean
+
+
+def table_of(rows: list[dict[str, Any]]) -> str:
+    """Return the table of some results: a line for each job, seeds in their order."""
+    lines = ["| job | minutes | return | seeds | clean | at x16 | machines tried | 95 % after |"]
+    lines += ["|" + "---|" * 8]
+    for job in dict.fromkeys(row["job"] for row in rows):
+        own = sorted((row for row in rows if row["job"] == job), key=lambda row: row["seed"])
+        means = [row["mean"] for row in own]
+        longer = [value for row in own for value in row["longer"].values()]
+        tried = fmean(row["search"]["machines"] for row in own)
+        reached = [reached_after(row) for row in own]
+        cells = [
+            job.replace(":", ", ").replace("sensors=", ""), f"{own[0]['minutes']:g}",
+            f"{fmean(means):.4f} ± {stdev(means):.4f}", " ".join(f"{mean:.4f}" for mean in means),
+            f"{sum(row['clean'] for row in own)} of {len(own)}",
+            f"{fmean(longer):.4f}" if longer else "", f"{tried / 1e6:.3g} M",
+            " ".join(f"{seconds:.0f}" for seconds in reached) + " s",
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def reached_after(row: dict[str, Any]) -> float:
+    """Return the seconds after which a search had 95 % of what its best validation is."""
+    most = row["progress"][-1][1]
+    return next(seconds for seconds, score in row["progress"] if score >= 0.95 * most)
 
 
 def main() -> int:
     """Compile all tasks, then search them; the jobs with more to do should be named first."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--table", action="store_true", help="print the table of OUT, a file")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--minutes", type=float, default=2.5)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("jobs", nargs="+")
+    parser.add_argument("jobs", nargs="*")
     asked = parser.parse_args()
+    if asked.table:
+        print(table_of([json.loads(line) for line in asked.out.read_text().splitlines()]))
+        return 0
     asked.out.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(asked.processes) as pool:
         tasks = dict.fromkeys(read_job(job)[0] for job in asked.jobs)
@@ -92,7 +144,7 @@ def main() -> int:
             print("compiled", task, flush=True)
         pairs = [(job, seed) for job in asked.jobs for seed in range(asked.seeds)]
         begun = [pool.submit(search, asked.out, *pair, asked.minutes) for pair in pairs]
-        with (asked.out / "results.jsonl").open("w") as file:
+        with (asked.out / "results.jsonl").open("a") as file:
             for future in as_completed(begun):
                 if error := future.exception():
                     print("failed", repr(error), flush=True)

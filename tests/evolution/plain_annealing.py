@@ -6,7 +6,7 @@ from mutating import mutate_rules
 from pomp.core.streams import branch
 from pomp.dsl.mutation import propose_programs
 from pomp.engine.annealing import BOTH, PROGRAM_MUTATIONS
-from pomp.evolution.anneal import TRUST
+from pomp.evolution.anneal import TRUST, moves_of
 from pomp.evolution.genome import Machines, askable, limits_of, reflect, sensors_of
 from pomp.evolution.play import play_machines
 
@@ -96,7 +96,7 @@ class PlainAnnealing:
         streams, none = self._streams[0][rows], np.zeros(len(rows), np.bool_)
         programs = new.programs[rows, which[rows]]
         new.programs[rows, which[rows]] = propose_programs(
-            programs, none, streams, "bounding", limits
+            programs, none, streams, moves_of(self.config), limits
         )
         self._streams[0][rows] = streams
         is_rule = ~is_program | (kinds < np.uint64(BOTH))

@@ -11,7 +11,7 @@ from pomp.core.streams import Purpose
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.vocabulary import LEAPS
 from pomp.engine.starts import draw_starts
-from pomp.evolution.anneal import Annealing
+from pomp.evolution.anneal import Annealing, moves_of
 from pomp.evolution.config import EvolveConfig
 from pomp.evolution.genome import (
     divide,
@@ -183,6 +183,11 @@ def test_interruptions_count_only_where_longer_horizons_bring_them() -> None:
         for name in ("InfHarvester", "Farmer", "Maze")
     }
     assert found == {"InfHarvester": EvolveConfig().fragility, "Farmer": 0.0, "Maze": 0.0}
+
+
+def test_loops_are_bounded_where_a_longer_horizon_does_not_make_programs_longer():
+    assert moves_of(config_of(fragility=0.0)) == "bounding"
+    assert moves_of(config_of(fragility=0.3)) == "rich"
 
 
 def test_walkers_walk_to_the_marker() -> None:

@@ -93,7 +93,7 @@ class Annealing:
         self._terms = terms_of(ground, config, to_the_end=False)
         known = sensors_of(config)
         self._tables = MutationTables(
-            mutation_rules("bounding", limits_of(config)), reader_tables(), askable(config),
+            mutation_rules(moves_of(config), limits_of(config)), reader_tables(), askable(config),
             OTHER_TOKENS, known.mirror_literals, is_mirrored,
         )  # fmt: skip
         found = play_machines(setting, machines, ground, config, threads=threads)
@@ -219,6 +219,15 @@ class Annealing:
             self._kernel[part.stop - part.start, CHAIN_THREADS](part.start, *arguments)
             load_cuda().synchronize()
         return played.copy_to_host()
+
+
+def moves_of(config: EvolveConfig) -> str:
+    """Return which mutations of programs there are; see `MOVES` in `pomp.dsl.mutation`.
+
+    Where a longer horizon makes programs longer, loops stay as they are: a bounded one fits the
+    horizon of the search alone.
+    """
+    return "rich" if config.fragility else "bounding"
 
 
 def _scratch_for(ground: Ground, config: EvolveConfig, machines: MachineArrays) -> ChainScratch:
