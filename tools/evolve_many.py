@@ -15,7 +15,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def table_of(rows: list[dict[str, Any]]) -> str:
         reached = [reached_after(row) for row in own]
         cells = [
             job.replace(":", ", ").replace("sensors=", ""), f"{own[0]['minutes']:g}",
-            f"{fmean(means):.4f} ± {stdev(means):.4f}", " ".join(f"{mean:.4f}" for mean in means),
+            f"{fmean(means):.4f} ± {pstdev(means):.4f}", " ".join(f"{mean:.4f}" for mean in means),
             f"{sum(row['clean'] for row in own)} of {len(own)}",
             f"{fmean(longer):.4f}" if longer else "", f"{tried / 1e6:.3g} M",
             " ".join(f"{seconds:.0f}" for seconds in reached) + " s",
@@ -133,7 +133,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=2.5)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("jobs", nargs="*")
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     if asked.table:
         print(table_of([json.loads(line) for line in asked.out.read_text().splitlines()]))
         return 0
