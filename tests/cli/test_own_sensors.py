@@ -38,7 +38,7 @@ mode climb: {CLIMB}
 SIGHT = ("sight:AHEAD", "sight:LEFT", "sight:RIGHT")
 OPTIONS = [part for name in SIGHT for part in ("--sensor", name)]
 SMALL = ("chains=4", "starts=2", "validation_starts=2", "steps=400")
-SEED = ("--seeds", 3)  # its machine asks for one of the sensors
+SEED = ("--seeds", 1)  # its machine asks for one of the sensors
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_every_command_takes_them(capsys, here):
     assert "sensors perceptions only\nstart" in done("simplify", *machine)  # it can do without
     alone = ("teams=1", *SMALL)
     evolve = ("evolve", "StairClimber", "--rounds", 1, *SEED, *OPTIONS, *change(alone))
-    assert "\n  if marker in sight right -> stop\n" in done(*evolve, "--out", "evolved")
+    assert "\n  if not marker in sight -> mode2\n" in done(*evolve, "--out", "evolved")
     assert "was finished before" in done(*evolve, "--out", "evolved", "--resume")
     alone = ("rounds=1", "sensors=perceptions", *alone)
     train = ("train", "StairClimber", "--method", "text", *OPTIONS, *change(alone, "search."))
@@ -253,5 +253,5 @@ def test_searches_in_processes_find_them_and_go_on_to_the_same_bytes(here):
     status, _, errors = run_pomp(*given, "cut", "--resume")
     assert status == 0, errors
     for file in ("StairClimber.machine", "metrics.jsonl", "evaluation.json"):
-        whole, cut = (here / run / "StairClimber" / "seed3" / file for run in ("whole", "cut"))
+        whole, cut = (here / run / "StairClimber" / "seed1" / file for run in ("whole", "cut"))
         assert whole.read_bytes() == cut.read_bytes(), file
