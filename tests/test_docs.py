@@ -118,6 +118,15 @@ def test_the_table_of_what_a_planner_teaches_is_that_of_the_file(monkeypatch):
     assert "\n".join(rows(told)) in (ROOT / "docs" / "RESULTS.md").read_text()
 
 
+def test_the_table_of_evolved_machines_is_that_of_the_file(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    from evolve_many import table_of
+
+    told = (ROOT / "results" / "evolve" / "clean.jsonl").read_text().splitlines()
+    table = table_of([json.loads(line) for line in told])
+    assert table in (ROOT / "docs" / "RESULTS.md").read_text()
+
+
 def test_the_tables_of_machines_that_hold_are_those_of_the_file(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "tools")
     from measure_holding import FILE, TABLES

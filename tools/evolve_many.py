@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pomp.machine import ProgramMachine
     from pomp.runs.work import Event
 
-os.environ["POMP_THREADS"] = "1"  # a search is a process
-
 
 def read_job(job: str) -> tuple[str, dict[str, Any]]:
     """Return the task and the settings of a job."""
@@ -137,6 +135,7 @@ def main() -> int:
     if asked.table:
         print(table_of([json.loads(line) for line in asked.out.read_text().splitlines()]))
         return 0
+    os.environ["POMP_THREADS"] = "1"  # a search is a process
     asked.out.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(asked.processes) as pool:
         tasks = dict.fromkeys(read_job(job)[0] for job in asked.jobs)
