@@ -173,6 +173,8 @@ def test_rounds_become_stricter_where_machines_must_be_clean(monkeypatch, clean,
 def test_it_costs_so_many_times_as_much_to_be_stuck_or_late_in_a_stricter_round() -> None:
     config = config_of(penalty=0.25, lateness=0.125)
     assert stricter(config, 3.0) == replace(config, penalty=0.75, lateness=0.375)
+    most = config_of(penalty=1e6, lateness=1e6)
+    assert stricter(most, 10.0) == most
 
 
 # ---------------------------------------------------------------- an epoch's end

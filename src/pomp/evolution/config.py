@@ -16,6 +16,8 @@ BUDGETS = (216, 218, 221, 223)
 under all of these budgets, so that it cannot use a budget as a clock."""
 INTERRUPTED = 60
 """Calls after which programs are cut short to measure how fragile their machine is."""
+MOST_COST = 1e6
+"""The most that it may cost to be stuck or late."""
 WITHIN = 0.02
 """Greatest difference between returns under the budgets of a machine that counts as robust."""
 
@@ -99,8 +101,8 @@ class EvolveConfig:
         check_ranges(self, starts=(1, 10_000), validation_starts=(1, 1_000_000), patience=(0, MOST))
         check_ranges(
             self,
-            penalty=(0.0, 1e6),
-            lateness=(0.0, 1e6),
+            penalty=(0.0, MOST_COST),
+            lateness=(0.0, MOST_COST),
             fragility=(0.0, 1.0),
             optimism=(0.0, 1.0),
             initial_temperature=(1e-9, 1e3),

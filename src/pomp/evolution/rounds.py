@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pomp.core.streams import Purpose, branch, open_streams
 from pomp.evolution.anneal import Annealing
-from pomp.evolution.config import EvolveConfig
+from pomp.evolution.config import MOST_COST, EvolveConfig
 from pomp.evolution.genome import Machines
 from pomp.evolution.ground import Ground
 from pomp.tasks.task import Setting
@@ -69,7 +69,10 @@ class RoundResult:
 
 def stricter(config: EvolveConfig, factor: float) -> EvolveConfig:
     """Return settings by which it costs so many times as much to be stuck or late."""
-    return replace(config, penalty=factor * config.penalty, lateness=factor * config.lateness)
+    penalty, lateness = (
+        min(factor * cost, MOST_COST) for cost in (config.penalty, config.lateness)
+    )
+    return replace(config, penalty=penalty, lateness=lateness)
 
 
 def draws_of(seed: int, number: int) -> NDArray[np.uint64]:
