@@ -271,4 +271,5 @@ def play_machine(step, sense_own, index, machine, terms, need, constants, worlds
     tally[STUCKS] += is_stuck
     tally[UNCLEAN] += not is_clean
     earned = 2 * least - greatest
-    return earned - terms.fragility * max(0.0, earned - interrupted)
+    lost = terms.fragility * max(0.0, earned - interrupted)
+    return earned - max(lost, 0.0)  # else a GPU multiplies and subtracts at once, rounded differently
