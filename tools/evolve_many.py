@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import repeat
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
@@ -52,15 +53,16 @@ def read_value(text: str) -> Any:
         return text
 
 
-def compile_task(task: str) -> str:
+def compile_task(task: str, device: str) -> str:
     """Compile what the searches of a task need, so that they find it."""
     import pomp
 
-    pomp.evolve(task, minutes=0.02, settings={"steps": 2, "chains": 2, "starts": 2})
+    brief = {"steps": 2, "chains": 2, "starts": 2}
+    pomp.evolve(task, minutes=0.02, settings=brief, device=device)
     return task
 
 
-def search(out: Path, job: str, seed: int, minutes: float) -> dict[str, Any]:
+def search(out: Path, job: str, seed: int, minutes: float, device: str) -> dict[str, Any]:
     """Search with one seed; returns what was found."""
     import pomp
     from pomp.machine import print_machine
@@ -77,8 +79,8 @@ def search(out: Path, job: str, seed: int, minutes: float) -> dict[str, Any]:
                 progress.append((round(time.monotonic() - since, 1), score))
 
     made = pomp.evolve(
-        task, seeds=seed, minutes=minutes, settings=settings, out=place, on_event=note,
-        resume=is_begun,
+        task, seeds=seed, minutes=minutes, settings=settings, device=device, out=place,
+        on_event=note, resume=is_begun,
     )  # fmt: skip
     learned = made.learned[0]
     told = {name: learned.row[name] for name in ("mean", "validation", "clean", "search")}
@@ -144,6 +146,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--minutes", type=float, default=2.5)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--device", default="cpu", help="a GPU: with --processes 1")
     parser.add_argument("jobs", nargs="*")
     asked = parser.parse_intermixed_args()
     if asked.table:
@@ -153,10 +156,11 @@ def main() -> int:
     asked.out.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(asked.processes) as pool:
         tasks = dict.fromkeys(read_job(job)[0] for job in asked.jobs)
-        for task in pool.map(compile_task, tasks):
+        for task in pool.map(compile_task, tasks, repeat(asked.device)):
             print("compiled", task, flush=True)
         pairs = [(job, seed) for job in asked.jobs for seed in range(asked.seeds)]
-        begun = [pool.submit(search, asked.out, *pair, asked.minutes) for pair in pairs]
+        told = (asked.minutes, asked.device)
+        begun = [pool.submit(search, asked.out, *pair, *told) for pair in pairs]
         with (asked.out / "results.jsonl").open("a") as file:
             for future in as_completed(begun):
                 if error := future.exception():

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mutating import mutate_rules
-from pomp.core.cuda import map_arrays, to_device, to_host
+from pomp.core.cuda import fill, map_arrays, to_device, to_host
 from pomp.core.streams import Purpose
 from pomp.dsl.bytecode import compile_ids
 from pomp.dsl.sampling import SamplerConfig, sample_programs
@@ -172,7 +172,10 @@ def run_own_programs(setting, device, starts, steps):
         if step % 2:
             ids[0] = HPRL.pad
             ids[0, : len(none)] = none
-        episodes.put(compile_ids(ids, HPRL))
+        code, rows = compile_ids(ids, HPRL), np.array(to_host(episodes.code))
+        rows[:-1] = code.instructions
+        fill(episodes.code, rows)
+        fill(episodes.first, np.where(code.valid, np.arange(starts), -1).astype(np.int32))
         same = np.zeros(starts, np.int64)
         episodes.step(to_device(same) if device == "cuda" else same)
         found |= {f"own {step} {n}": np.array(to_host(a)) for n, a in enumerate(episodes.state)}

@@ -92,7 +92,7 @@ def test_rewards_of_an_episode_add_up_to_what_its_programs_earn_one_after_anothe
     views, episodes = playing(SEEDER, worlds)
     total, valid = np.zeros(3), []
     for step in range(5):
-        valid.append(views.play(signs(*chosen[:, step]))[0].tolist())
+        valid.append(views.play(signs(*chosen[:, step])).is_program[0].tolist())
         total += episodes.rewards
     assert total == pytest.approx(episodes.returns)
     assert total[:2] == pytest.approx(found.returns.diagonal())

@@ -272,4 +272,4 @@ def play_machine(step, sense_own, index, machine, terms, need, constants, worlds
     tally[UNCLEAN] += not is_clean
     earned = 2 * least - greatest
     lost = terms.fragility * max(0.0, earned - interrupted)
-    return earned - max(lost, 0.0)  # else a GPU multiplies and subtracts at once, rounded differently
+    return earned - max(lost, 0.0)  # as it is, a GPU would multiply and subtract at once

@@ -4,6 +4,7 @@ The axes are E members, B worlds of each, and Z numbers of a latent.
 """
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,10 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pomp.core.arrays import read_only
-from pomp.core.cuda import fill
 from pomp.core.errors import ConfigError
-from pomp.core.graphs import prepare
-from pomp.dsl.bytecode import Code, compile_ids
+from pomp.core.graphs import Replayed, exact, prepare
+from pomp.dsl.bytecode import compile_ids
 from pomp.embedding.config import MAX_GENERATED
 from pomp.embedding.space import Embedding
 from pomp.hprl.config import MetaConfig
@@ -23,7 +23,7 @@ from pomp.karel.observation import FIRST_COUNT_PLANE
 from pomp.karel.world import WorldBatch
 from pomp.machine.episodes import Episodes
 from pomp.machine.network import CHANNELS
-from pomp.machine.views import Views
+from pomp.machine.views import Views, as_tensor
 from pomp.tasks.task import Setting
 
 VOCABULARY = "hprl"
@@ -36,7 +36,13 @@ _DEEPEST = " ".join(
 
 
 class ProgramEpisodes(Episodes):
-    """B worlds, each of which runs the program that was put there last."""
+    """B worlds, each of which runs the program that was put there last.
+
+    Attributes:
+        code: `[B + 1, L]` uint32, a program for each world, written by others; the last has none.
+        first: `[B]` int32, likewise: each world's own row, or -1 where it is no program and the
+            next step does nothing.
+    """
 
     def __init__(
         self, setting: Setting, worlds: WorldBatch, config: MetaConfig, *, restarts: bool
@@ -56,17 +62,29 @@ class ProgramEpisodes(Episodes):
         super().__init__(
             setting, sets, worlds, config.episode, restarts=restarts, until_done=until_done
         )
-        self._instructions = np.array(self._code.instructions)  # [B + 1, L]: the last has no world
-        if worlds.device == "cpu":  # the same memory, which only `put` writes
-            self._macro = self._macro._replace(code=read_only(self._instructions))
+        self.code: Any = self._macro.code
+        self.first: Any = self._macro.first
+        if worlds.device == "cpu":  # the same memory, which compiled code only reads
+            self.code = np.array(self._code.instructions)
+            self._macro = self._macro._replace(code=read_only(self.code))
 
-    def put(self, code: Code) -> None:
-        """Give every world its next program; where it is none, the next step does nothing."""
-        self._instructions[:-1] = code.instructions
-        if self.worlds.device == "cuda":
-            fill(self._macro.code, self._instructions)
-        own = np.where(code.valid, np.arange(len(code)), -1)
-        fill(self._macro.first, own.astype(np.int32))
+
+class Played(NamedTuple):
+    """What a macro step was, `[E, B]` each; on a GPU the next one overwrites it.
+
+    Attributes:
+        is_program: bool, whether the latent was decoded to a program.
+        rewards: float64, what it earned.
+        ending: uint8, how it ended the episode, as in `Episodes`; 0: not.
+        returns: float64, the return of the episode so far.
+        acted: int32, how many actions it took.
+    """
+
+    is_program: Tensor
+    rewards: Tensor
+    ending: Tensor
+    returns: Tensor
+    acted: Tensor
 
 
 class LatentViews(Views):
@@ -93,7 +111,7 @@ class LatentViews(Views):
             config: how the policy acts.
         """
         super().__init__(batches, "grid", members)
-        self.embedding, self._playing = embedding, list(batches)
+        self.embedding = embedding
         worlds = batches[0].worlds
         self.ids = np.empty((0, MAX_GENERATED + 1), np.uint8)
         self._counters = None
@@ -101,6 +119,11 @@ class LatentViews(Views):
             planes = draw_counters(config.programs, worlds.height, worlds.width)
             self._counters = torch.from_numpy(planes).to(worlds.device)
         self._same = torch.zeros(members, self.actors, dtype=torch.int64, device=worlds.device)
+        self._slots = [
+            (as_tensor(one.code)[:-1].view(torch.int32), as_tensor(one.first)) for one in batches
+        ]  # torch can do little with numbers without a sign
+        self._own = [torch.arange(len(one), device=worlds.device) for one in batches]
+        self._run = Replayed(self._run_programs, self.changed, self._same.device)
 
     def taken(self) -> Tensor:
         """Return how many programs ran in each episode, `[E, B]` int64."""
@@ -112,21 +135,26 @@ class LatentViews(Views):
             return super().look()
         return self._counters[self.taken().clamp(max=len(self._counters) - 1)]
 
-    def play(self, latents: Tensor) -> Tensor:
-        """Decode `latents`, `[E, B, Z]` float32 before tanh, and run the programs.
-
-        Returns:
-            `[E, B]` bool, where the latent was decoded to a program.
-        """
+    def play(self, latents: Tensor) -> Played:
+        """Decode `latents`, `[E, B, Z]` float32 before tanh, and run the programs."""
         self.ids = self.embedding.decode(torch.tanh(latents).flatten(0, 1))
         code = compile_ids(self.ids, self.embedding.vocabulary)
-        first = 0
-        for batch in self._playing:
-            rows = slice(first, first + len(batch))
-            batch.put(code.rows(rows))
-            first += len(batch)
+        written = (np.array(code.instructions).view(np.int32), np.array(code.valid))
+        with exact(latents.device):
+            return self._run(*(torch.from_numpy(one).to(latents.device) for one in written))
+
+    def _run_programs(self, code: Tensor, is_program: Tensor) -> Played:
+        """Give every world its program, `code` `[E * B, L]` int32, and run it.
+
+        Where it is none by `is_program`, `[E * B]` bool, nothing happens.
+        """
+        parts = (self._slots, self._own, self._split(code), self._split(is_program))
+        for (instructions, first), own, rows, valid in zip(*parts, strict=True):
+            instructions.copy_(rows)
+            first.copy_(torch.where(valid, own, -1))
         self.take(self._same)
-        return torch.from_numpy(np.array(code.valid)).to(latents.device).view(latents.shape[:2])
+        told = (self.gather(name) for name in Played._fields[1:])
+        return Played(is_program.view_as(self._same), *told)
 
 
 def draw_counters(programs: int, height: int, width: int) -> NDArray[np.uint8]:

@@ -247,7 +247,7 @@ class MetaPolicy:
         written: list[list[str]] = [[] for _ in range(len(worlds))]
         for numbers in noise:
             goes_on = (views.gather("ending")[0] == 0).tolist()
-            views.play(actor.draw(views.look(), actor.goes_on(), numbers)[0])
+            views.play(actor.draw(numbers).latents)
             for own, ids, is_played in zip(written, views.ids.tolist(), goes_on, strict=True):
                 if is_played:
                     own.append(" ".join(embedding.vocabulary.decode(ids)))

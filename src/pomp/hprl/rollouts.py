@@ -2,11 +2,11 @@
 
 The axes are E members, A actors (worlds) of each, T macro steps of a rollout, S parameters of a
 member, Z numbers of a latent, and H that a network remembers. Decoding needs the host at every
-macro step, so on a GPU only what the networks compute is a CUDA graph.
+macro step, so on a GPU what comes before it is one CUDA graph, and what comes after it another.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 from pomp.core.graphs import Replayed, exact
 from pomp.core.streams import draw_normal
 from pomp.hprl.config import HprlConfig
-from pomp.hprl.episodes import LatentViews
+from pomp.hprl.episodes import LatentViews, Played
 from pomp.hprl.network import MetaNetwork
 from pomp.learning.gaussian_loss import (
     DrawnVectors,
@@ -99,6 +99,24 @@ class MetaLearner(Learner):
         return (means, log_stds, values), slopes, loss.terms
 
 
+class Drawn(NamedTuple):
+    """What a network saw and drew at a macro step.
+
+    Attributes:
+        observations: `[E, A, 8, H, W]` uint8.
+        goes_on: `[E, A]` float32, 1 where an episode goes on, 0 where one begins.
+        latents: `[E, A, Z]` float32, before tanh.
+        log_probs: `[E, A]` float32, the logarithms of their densities.
+        values: `[E, A]` float32.
+    """
+
+    observations: Tensor
+    goes_on: Tensor
+    latents: Tensor
+    log_probs: Tensor
+    values: Tensor
+
+
 class LatentActor:
     """Draws latents for worlds, macro step by macro step, and remembers their episodes.
 
@@ -124,43 +142,30 @@ class LatentActor:
         """Z."""
         return self._network.shape.latent
 
-    def goes_on(self) -> Tensor:
-        """Return 1 where an episode goes on, 0 where one begins, `[E, A]` float32."""
-        return (self._views.taken() > 0).float()
-
-    def draw(
-        self, observations: Tensor, goes_on: Tensor, noise: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Draw the next latents.
+    def draw(self, noise: Tensor) -> Drawn:
+        """Look at the worlds and draw the next latents.
 
         Args:
-            observations: `[E, A, 8, H, W]` uint8.
-            goes_on: `[E, A]` float32, what `goes_on` returned.
             noise: `[E, A, Z]` float32, standard normal; zeros: the likeliest latents.
-
-        Returns:
-            Latents `[E, A, Z]`, the logarithms of their densities `[E, A]`, and values `[E, A]`.
         """
         with exact(self._parameters.device):
-            found = self._run(observations, self.memory, goes_on, noise)
+            found = self._run(self.memory, noise)
         *drawn, self.memory = (tensor.clone() for tensor in found)
-        latents, log_probs, values = drawn
-        return latents, log_probs, values
+        return Drawn(*drawn)
 
     @torch.no_grad()
-    def _draw(
-        self, observations: Tensor, memory: Tensor, goes_on: Tensor, noise: Tensor
-    ) -> tuple[Tensor, ...]:
-        """Draw latents: `observations` `[E, A, 8, H, W]`, `memory` `[E, A, H]`, `goes_on` `[E, A]`.
+    def _draw(self, memory: Tensor, noise: Tensor) -> tuple[Tensor, ...]:
+        """Draw latents; returns what `Drawn` has, and the new memory.
 
-        `noise` is `[E, A, Z]`. Returns latents, log densities, values and the new memory, with the
-        shapes of `draw`.
+        `memory` is `[E, A, H]`, `noise` is `[E, A, Z]`, and so are the tensors returned.
         """
+        observations, goes_on = self._views.look(), (self._views.taken() > 0).float()
         means, log_stds, values, memory = self._network.propose(
             self._parameters, observations, memory * goes_on.unsqueeze(-1)
         )
         latents = means + torch.exp(log_stds).unsqueeze(1) * noise
-        return latents, log_densities(latents, means, log_stds), values, memory
+        log_probs = log_densities(latents, means, log_stds)
+        return observations, goes_on, latents, log_probs, values, memory
 
 
 def draw_noise(
@@ -217,31 +222,26 @@ class LatentRollouts(Rollouts):
         memory, rows = actor.memory, list[tuple[Tensor, ...]]()
         shape = (views.members, views.actors, actor.latent)
         for noise in draw_noise(self._streams, config.steps, shape, memory.device):
-            observations, goes_on = views.look().clone(), actor.goes_on()
-            latents, log_probs, values = actor.draw(observations, goes_on, noise)
-            is_program = views.play(latents)
-            rewards = views.gather("rewards") - self._cost * (~is_program) - config.step_cost
-            outcome = (views.gather("ending"), views.gather("returns"))
-            counted = torch.stack([is_program, views.gather("acted")])
-            seen = (observations, goes_on, latents, log_probs, values)
-            rows.append((*seen, rewards.to(values.dtype), *outcome, counted.sum(dim=-1)))
-        *columns, costs = zip(*rows, strict=True)
-        self.spent += torch.stack(costs).sum(dim=0).T.cpu().numpy()
-        observations, goes_on, latents, log_probs, values, rewards, ending, returns = (
-            torch.stack(column, dim=1) for column in columns
-        )  # [E, T, A, ...]
+            drawn = actor.draw(noise)
+            rows.append((*drawn, *(told.clone() for told in views.play(drawn.latents))))
+        whole = [torch.stack(column, dim=1) for column in zip(*rows, strict=True)]  # [E, T, A, ...]
+        drawn, played = Drawn(*whole[: len(drawn)]), Played(*whole[len(drawn) :])
+        counts = (played.is_program, played.acted)
+        self.spent += torch.stack([one.sum(dim=(1, 2)) for one in counts], dim=1).cpu().numpy()
         last = actor.memory
-        _, _, last_values = actor.draw(views.look(), actor.goes_on(), torch.zeros_like(noise))
+        last_values = actor.draw(torch.zeros_like(noise)).values
         actor.memory = last  # the next rollout looks at these worlds again
+        rewards = played.rewards - self._cost * (~played.is_program) - config.step_cost
+        rewards, values = rewards.to(torch.float32), drawn.values
         advantages = estimate_advantages(
-            rewards, values, ending != 0, last_values, config.discount, config.gae_lambda
+            rewards, values, played.ending != 0, last_values, config.discount, config.gae_lambda
         )
         targets = advantages + values
         normal = normalise_advantages(advantages.flatten(1)).view_as(advantages)
-        parts = (goes_on, latents, log_probs, values, normal, targets)
-        first, *rest = (part.transpose(1, 2).contiguous() for part in (observations, *parts))
-        batch = LatentBatch(first, memory, *rest)
-        return batch, EpisodeOutcomes(returns.cpu().numpy(), ending.cpu().numpy())
+        parts = (*drawn, normal, targets)
+        first, *rest = (part.transpose(1, 2).contiguous() for part in parts)
+        outcomes = EpisodeOutcomes(played.returns.cpu().numpy(), played.ending.cpu().numpy())
+        return LatentBatch(first, memory, *rest), outcomes
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a checkpoint keeps: streams, worlds, memories and costs, `[E * A, ...]`."""
@@ -277,4 +277,4 @@ class LatentValidation(ValidationEpisodes):
         views, actor = self.views, self._actor
         shape = (views.members, views.actors, actor.latent)
         for noise in draw_noise(choices, self._programs, shape, self._device):
-            views.play(actor.draw(views.look(), actor.goes_on(), noise)[0])
+            views.play(actor.draw(noise).latents)
