@@ -60,8 +60,11 @@ class EvolveConfig:
     penalty: float = 0.1
     """What a stuck episode costs, in units of the return."""
     lateness: float = 0.1
-    """What it costs if a machine does not stop though the task is done. If machines must be clean,
-    later rounds multiply both by 3 and by 10."""
+    """What it costs if a machine does not stop though the task is done."""
+    haste: float = field(default=0.001, metadata=ADDED)
+    """What it costs if a machine stops though the task is not done, where machines must be clean.
+    In a round it begins anew then, as long as it makes progress. Later rounds multiply all three
+    costs by 3 and by 10."""
     fragility: float = 0.3
     """Share of what a machine loses when its programs are interrupted that is taken off its score.
     It counts only in tasks whose longer horizons make programs longer: there, modes that can be
@@ -103,6 +106,7 @@ class EvolveConfig:
             self,
             penalty=(0.0, MOST_COST),
             lateness=(0.0, MOST_COST),
+            haste=(0.0, MOST_COST),
             fragility=(0.0, 1.0),
             optimism=(0.0, 1.0),
             initial_temperature=(1e-9, 1e3),

@@ -144,7 +144,8 @@ def terms_of(
     patience = np.full(len(limits), 0 if to_the_end else config.patience, np.int64)
     patience[0] = config.patience
     is_strict = ground.is_own & config.clean
-    counts = config.fragility, config.penalty, config.lateness
+    haste = config.haste if config.clean and not to_the_end else np.inf
+    counts = config.fragility, config.penalty, config.lateness, haste
     return FitnessTerms(ground.most, is_strict, patience, limits, *counts)
 
 
