@@ -11,7 +11,7 @@ from pomp.core.streams import Purpose, branch, open_streams
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.engine.starts import draw_starts
-from pomp.evolution.config import BUDGETS, EvolveConfig
+from pomp.evolution.config import BUDGETS, MERCIES, EvolveConfig
 from pomp.evolution.genome import Machines, limits_of
 from pomp.evolution.ground import Ground, settings_of, some_ground
 from pomp.evolution.play import play_machines
@@ -61,7 +61,7 @@ def test_what_is_clean_is_told_from_what_is_cut_and_what_never_ends() -> None:
     assert fined.scores[0] == pytest.approx(endless.scores[0] - 0.25 * endless.stuck[0] / 8)
 
 
-def test_a_machine_that_stops_too_early_begins_anew_as_long_as_it_makes_progress() -> None:
+def test_a_machine_that_stops_too_early_begins_anew_some_times(monkeypatch) -> None:
     """One that always stops, so each program but the first is one of a new beginning."""
     setting, config = find_task("InfHarvester").configure(), replace(STRICT, haste=0.25)
     harvest = from_program_machine(parse_machine(HARVEST), COMPASS)
@@ -70,11 +70,13 @@ def test_a_machine_that_stops_too_early_begins_anew_as_long_as_it_makes_progress
     free = play_machines(setting, harvest, worlds, replace(config, haste=0.0))
     ends = play_machines(setting, harvest, worlds, config, to_the_end=True)
     assert (ends.programs[0], ends.unclean[0]) == (1, 0)
-    assert free.programs[0] > 10
+    assert 10 < free.programs[0] <= 1 + MERCIES
     assert free.scores[0] > 10 * ends.scores[0]
     assert fined.scores[0] == pytest.approx(free.scores[0] - 0.25 * (free.programs[0] - 1))
     lost = play_machines(setting, harvest, worlds, PLAIN)  # where machines need not be clean
     assert (lost.programs[0], lost.scores[0]) == (1, ends.scores[0])
+    monkeypatch.setattr("pomp.evolution.play.MERCIES", 3)
+    assert play_machines(setting, harvest, worlds, config).programs[0] == 1 + 3
 
 
 def test_a_machine_that_stops_without_progress_has_ended() -> None:

@@ -74,7 +74,8 @@ class FitnessTerms(NamedTuple):
         fragility: the share that counts of what is lost under the first limit; 0: it is not tried.
         penalty: what is taken off an episode that is stuck.
         lateness: what is taken off if the machine does not stop though the task is done.
-        haste: what is taken off each time it stops too early and begins anew; infinite: it ends.
+        mercies: how often a machine that stops though the task is not done begins anew.
+        haste: what is taken off each time.
     """
 
     most: Any
@@ -84,6 +85,7 @@ class FitnessTerms(NamedTuple):
     fragility: Any
     penalty: Any
     lateness: Any
+    mercies: Any
     haste: Any
 
 
@@ -95,15 +97,15 @@ class Patience(NamedTuple):
         is_strict: a program that the cap cuts short ends the episode, which is stuck then.
         fruitless: actions without progress after which it is given up; 0: never.
         affordable: actions after which it is given up in any case.
-        is_mild: a machine that stops though the task is not done begins anew, if it has made
-            progress since it began.
+        mercies: how often a machine that stops though the task is not done begins anew, if it has
+            made progress since it began.
     """
 
     most: Any
     is_strict: Any
     fruitless: Any
     affordable: Any
-    is_mild: Any
+    mercies: Any
 
 
 @scalar
@@ -191,7 +193,8 @@ def run_machine(step, sense_own, machine, patience, cap, constants, world, count
         here = WorldState(cells, pose, memory, stream)
         mode = next_mode(sense_own, mode, machine, constants, here, idle)
         if mode == modes:
-            if not patience.is_mild or memory[DONE] != 0 or memory[SCORE] <= begun_with:
+            is_early = memory[DONE] == 0 and memory[SCORE] > begun_with
+            if not is_early or anew == patience.mercies:
                 ending = STOPPED
                 break
             mode, anew, begun_with = np.int64(machine.start), anew + 1, memory[SCORE]
@@ -254,7 +257,7 @@ def play_machine(step, sense_own, index, machine, terms, need, constants, worlds
         affordable = afford(need, share, memory, own)
         patience = Patience(
             terms.most[index], is_strict and attempt > 0, terms.patience[attempt], affordable,
-            terms.haste < np.inf,
+            terms.mercies,
         )  # fmt: skip
         ending, programs, anew = run_machine(
             step, sense_own, machine, patience, Cap(True, terms.limits[attempt]), own,
