@@ -11,7 +11,7 @@ from pomp.core.streams import Purpose, branch, open_streams
 from pomp.dsl.mutation import propose_programs
 from pomp.dsl.vocabulary import LEAPS
 from pomp.engine.starts import draw_starts
-from pomp.evolution.config import BUDGETS, EvolveConfig
+from pomp.evolution.config import BUDGETS, MERCIES, EvolveConfig
 from pomp.evolution.genome import Machines, limits_of
 from pomp.evolution.ground import Ground, settings_of, some_ground
 from pomp.evolution.play import play_machines
@@ -40,6 +40,13 @@ ENDS = "  if frontIsClear -> stop\n  if not frontIsClear -> stop\n"
 SOMETIMES = LOOP.replace("front", "left")
 BY_LUCK, AT_ONCE = (machine_of(f"DEF run m( {body} m)", ENDS) for body in (SOMETIMES, "move"))
 GIVEN = {"tokens": COMPASS.tokens}
+HARVEST = """machine InfHarvester
+sensors perceptions only
+start row
+
+mode row: DEF run m( pickMarker move m)
+  else -> stop
+"""
 
 
 def test_what_is_clean_is_told_from_what_is_cut_and_what_never_ends() -> None:
@@ -54,11 +61,36 @@ def test_what_is_clean_is_told_from_what_is_cut_and_what_never_ends() -> None:
     assert fined.scores[0] == pytest.approx(endless.scores[0] - 0.25 * endless.stuck[0] / 8)
 
 
+def test_a_machine_that_stops_too_early_begins_anew_some_times(monkeypatch) -> None:
+    """One that always stops, so each program but the first is one of a new beginning."""
+    setting, config = find_task("InfHarvester").configure(), replace(STRICT, haste=0.25)
+    harvest = from_program_machine(parse_machine(HARVEST), COMPASS)
+    worlds = draw_starts(setting, 1, 0)
+    fined = play_machines(setting, harvest, worlds, config)
+    free = play_machines(setting, harvest, worlds, replace(config, haste=0.0))
+    ends = play_machines(setting, harvest, worlds, config, to_the_end=True)
+    assert (ends.programs[0], ends.unclean[0]) == (1, 0)
+    assert 10 < free.programs[0] <= 1 + MERCIES
+    assert free.scores[0] > 10 * ends.scores[0]
+    assert fined.scores[0] == pytest.approx(free.scores[0] - 0.25 * (free.programs[0] - 1))
+    lost = play_machines(setting, harvest, worlds, PLAIN)  # where machines need not be clean
+    assert (lost.programs[0], lost.scores[0]) == (1, ends.scores[0])
+    monkeypatch.setattr("pomp.evolution.play.MERCIES", 3)
+    assert play_machines(setting, harvest, worlds, config).programs[0] == 1 + 3
+
+
+def test_a_machine_that_stops_without_progress_has_ended() -> None:
+    spin = machine_of("DEF run m( turnLeft m)", "  if leftIsClear -> stop\n")
+    found = play_machines(STAIRS, spin, draw_starts(STAIRS, 8, 0), replace(STRICT, haste=0.25))
+    assert found.programs[0] < 8 * 4
+    assert found.scores[0] == 0
+
+
 def test_a_cut_ends_the_episode_with_what_was_earned() -> None:
     """As the text does up to the first program that is cut."""
     setting = find_task("UpNDown").configure()
     machines, worlds = random_machines(40, 2, seed=3), draw_starts(setting, 1, 1)
-    strict = play_machines(setting, machines, worlds, STRICT)
+    strict = play_machines(setting, machines, worlds, STRICT, to_the_end=True)
     free = play_machines(setting, machines, worlds, PLAIN, budgets=BUDGETS[:1])
     is_same = strict.programs == free.programs
     assert 0 < is_same.sum() < 40
@@ -74,7 +106,7 @@ def test_a_cut_ends_the_episode_with_what_was_earned() -> None:
 def test_a_clean_machine_earns_the_same_under_every_budget() -> None:
     setting = find_task("UpNDown").configure()
     machines, worlds = random_machines(200, 2, seed=4), draw_starts(setting, 4, 1)
-    strict = play_machines(setting, machines, worlds, STRICT)
+    strict = play_machines(setting, machines, worlds, STRICT, to_the_end=True)
     is_clean = strict.unclean == 0
     assert 5 < is_clean.sum() < 200
     clean = machines.take(is_clean)
@@ -92,13 +124,13 @@ def test_worlds_of_several_sizes_and_horizons_pay_what_they_pay_apart() -> None:
     assert (len(ground), ground.is_own.sum()) == (8 + 2 + 2, 8)
     assert ground.most.tolist() == [1000] * 8 + [3000] * 2 + [2000] * 2
     machines = random_machines(24, 2, seed=3)
-    found = play_machines(setting, machines, ground, config)
+    found = play_machines(setting, machines, ground, config, to_the_end=True)
     for one, count, part, rules in zip(
         settings, (8, 2, 2), (slice(0, 8), slice(8, 10), slice(10, 12)), (STRICT, PLAIN, PLAIN),
         strict=True,
     ):  # fmt: skip
         alone = draw_starts(one, count, 0, Purpose.SEARCH)
-        told = play_machines(one, machines, Ground.of([(one, alone)]), rules)
+        told = play_machines(one, machines, Ground.of([(one, alone)]), rules, to_the_end=True)
         assert told.earned.tobytes() == np.ascontiguousarray(found.earned[:, part]).tobytes()
 
 

@@ -170,10 +170,10 @@ def test_rounds_become_stricter_where_machines_must_be_clean(monkeypatch, clean,
     assert told[:22] == [expected[0]] * 6 + [expected[1]] * 12 + [expected[2]] * 4
 
 
-def test_it_costs_so_many_times_as_much_to_be_stuck_or_late_in_a_stricter_round() -> None:
-    config = config_of(penalty=0.25, lateness=0.125)
-    assert stricter(config, 3.0) == replace(config, penalty=0.75, lateness=0.375)
-    most = config_of(penalty=1e6, lateness=1e6)
+def test_it_costs_so_many_times_as_much_to_be_stuck_late_or_hasty_in_a_stricter_round() -> None:
+    config = config_of(penalty=0.25, lateness=0.125, haste=0.5)
+    assert stricter(config, 3.0) == replace(config, penalty=0.75, lateness=0.375, haste=1.5)
+    most = config_of(penalty=1e6, lateness=1e6, haste=1e6)
     assert stricter(most, 10.0) == most
 
 

@@ -34,8 +34,8 @@ from pomp.karel.sensors import asks_compass, is_true, sense, sense_direction
 
 CONDITIONS = 2  # of a rule
 # How an episode of a machine ends: by its choice, stuck, or with the task done but not by choice;
-# whether the cap cut a program short; and above these bits, how many programs ran.
-STOPPED, STUCK, LATE, CUT, PROGRAMS_SHIFT = 0, 1, 2, 4, 3
+# and whether the cap cut a program short.
+STOPPED, STUCK, LATE, CUT = 0, 1, 2, 4
 # A tally: episodes that were stuck, programs run, actions taken, episodes that were not clean.
 STUCKS, PROGRAMS, ACTED, UNCLEAN, TALLIES = range(5)
 
@@ -74,6 +74,8 @@ class FitnessTerms(NamedTuple):
         fragility: the share that counts of what is lost under the first limit; 0: it is not tried.
         penalty: what is taken off an episode that is stuck.
         lateness: what is taken off if the machine does not stop though the task is done.
+        mercies: how often a machine that stops though the task is not done begins anew.
+        haste: what is taken off each time.
     """
 
     most: Any
@@ -83,6 +85,8 @@ class FitnessTerms(NamedTuple):
     fragility: Any
     penalty: Any
     lateness: Any
+    mercies: Any
+    haste: Any
 
 
 class Patience(NamedTuple):
@@ -93,12 +97,15 @@ class Patience(NamedTuple):
         is_strict: a program that the cap cuts short ends the episode, which is stuck then.
         fruitless: actions without progress after which it is given up; 0: never.
         affordable: actions after which it is given up in any case.
+        mercies: how often a machine that stops though the task is not done begins anew, if it has
+            made progress since it began.
     """
 
     most: Any
     is_strict: Any
     fruitless: Any
     affordable: Any
+    mercies: Any
 
 
 @scalar
@@ -160,12 +167,14 @@ def run_machine(step, sense_own, machine, patience, cap, constants, world, count
         counters: `[D]` int32, scratch for the loops.
 
     Returns:
-        How it ended, `CUT` added if the cap cut a program short, and the programs that ran.
+        How it ended, `CUT` added if the cap cut a program short; the programs that ran; how often
+        it began anew.
     """
     cells, pose, memory, stream = world
     mode, taken, idles, cut, ending = np.int64(machine.start), 0, 0, 0, -1
     modes = len(machine.defaults)
     score, scored_at = memory[SCORE], memory[ACTIONS]
+    anew, begun_with = 0, score
     while taken < patience.most:
         acted, done = memory[ACTIONS], memory[DONE]
         outcome = run_program(
@@ -184,8 +193,11 @@ def run_machine(step, sense_own, machine, patience, cap, constants, world, count
         here = WorldState(cells, pose, memory, stream)
         mode = next_mode(sense_own, mode, machine, constants, here, idle)
         if mode == modes:
-            ending = STOPPED
-            break
+            is_early = memory[DONE] == 0 and memory[SCORE] > begun_with
+            if not is_early or anew == patience.mercies:
+                ending = STOPPED
+                break
+            mode, anew, begun_with = np.int64(machine.start), anew + 1, memory[SCORE]
         if idles > modes:  # nothing can change any more
             break
         if memory[SCORE] > score:
@@ -198,7 +210,7 @@ def run_machine(step, sense_own, machine, patience, cap, constants, world, count
             break
     if ending < 0:
         ending = LATE if memory[DONE] != 0 else STUCK
-    return ending | cut | taken << PROGRAMS_SHIFT
+    return ending | cut, taken, anew
 
 
 @scalar
@@ -244,9 +256,10 @@ def play_machine(step, sense_own, index, machine, terms, need, constants, worlds
         share = terms.fragility if attempt == 0 else 1.0  # of the episode's worth that counts
         affordable = afford(need, share, memory, own)
         patience = Patience(
-            terms.most[index], is_strict and attempt > 0, terms.patience[attempt], affordable
-        )
-        ending = run_machine(
+            terms.most[index], is_strict and attempt > 0, terms.patience[attempt], affordable,
+            terms.mercies,
+        )  # fmt: skip
+        ending, programs, anew = run_machine(
             step, sense_own, machine, patience, Cap(True, terms.limits[attempt]), own,
             WorldState(world.cells[:size], world.pose, memory, world.stream), scratch.counters,
         )  # fmt: skip
@@ -255,7 +268,9 @@ def play_machine(step, sense_own, index, machine, terms, need, constants, worlds
             found -= terms.penalty
         elif ending & LATE:
             found -= terms.lateness
-        tally[PROGRAMS] += ending >> PROGRAMS_SHIFT
+        for _ in range(anew):  # no product, which a GPU would round differently
+            found -= terms.haste
+        tally[PROGRAMS] += programs
         tally[ACTED] += memory[ACTIONS] - acted_before
         if memory[ACTIONS] > affordable:
             return -np.inf

@@ -16,8 +16,10 @@ BUDGETS = (216, 218, 221, 223)
 under all of these budgets, so that it cannot use a budget as a clock."""
 INTERRUPTED = 60
 """Calls after which programs are cut short to measure how fragile their machine is."""
+MERCIES = 24
+"""Times at most that a machine begins anew in an episode of a round when it stopped too early."""
 MOST_COST = 1e6
-"""The most that it may cost to be stuck or late."""
+"""The most that it may cost to be stuck, late or hasty."""
 WITHIN = 0.02
 """Greatest difference between returns under the budgets of a machine that counts as robust."""
 
@@ -60,8 +62,11 @@ class EvolveConfig:
     penalty: float = 0.1
     """What a stuck episode costs, in units of the return."""
     lateness: float = 0.1
-    """What it costs if a machine does not stop though the task is done. If machines must be clean,
-    later rounds multiply both by 3 and by 10."""
+    """What it costs if a machine does not stop though the task is done."""
+    haste: float = field(default=0.001, metadata=ADDED)
+    """What it costs if a machine that must be clean stops though the task is not done. In a round
+    it begins anew then, 24 times at most and only after progress. Later rounds multiply these
+    three costs by 3 and by 10, if machines must be clean."""
     fragility: float = 0.3
     """Share of what a machine loses when its programs are interrupted that is taken off its score.
     It counts only in tasks whose longer horizons make programs longer: there, modes that can be
@@ -103,6 +108,7 @@ class EvolveConfig:
             self,
             penalty=(0.0, MOST_COST),
             lateness=(0.0, MOST_COST),
+            haste=(0.0, MOST_COST),
             fragility=(0.0, 1.0),
             optimism=(0.0, 1.0),
             initial_temperature=(1e-9, 1e3),

@@ -28,7 +28,7 @@ from pomp.engine.rule_machine import (
     FitnessTerms,
     RuleMachines,
 )
-from pomp.evolution.config import BUDGETS, INTERRUPTED, EvolveConfig
+from pomp.evolution.config import BUDGETS, INTERRUPTED, MERCIES, EvolveConfig
 from pomp.evolution.genome import Machines, sensors_of
 from pomp.evolution.ground import Ground
 from pomp.karel.sensors import Sensor
@@ -144,7 +144,8 @@ def terms_of(
     patience = np.full(len(limits), 0 if to_the_end else config.patience, np.int64)
     patience[0] = config.patience
     is_strict = ground.is_own & config.clean
-    counts = config.fragility, config.penalty, config.lateness
+    mercies = MERCIES if config.clean and not to_the_end else 0
+    counts = config.fragility, config.penalty, config.lateness, mercies, config.haste
     return FitnessTerms(ground.most, is_strict, patience, limits, *counts)
 
 

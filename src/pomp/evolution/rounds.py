@@ -68,11 +68,11 @@ class RoundResult:
 
 
 def stricter(config: EvolveConfig, factor: float) -> EvolveConfig:
-    """Return settings by which it costs so many times as much to be stuck or late."""
-    penalty, lateness = (
-        min(factor * cost, MOST_COST) for cost in (config.penalty, config.lateness)
+    """Return settings by which it costs so many times as much to be stuck, late or hasty."""
+    penalty, lateness, haste = (
+        min(factor * cost, MOST_COST) for cost in (config.penalty, config.lateness, config.haste)
     )
-    return replace(config, penalty=penalty, lateness=lateness)
+    return replace(config, penalty=penalty, lateness=lateness, haste=haste)
 
 
 def draws_of(seed: int, number: int) -> NDArray[np.uint64]:

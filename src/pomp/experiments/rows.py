@@ -102,14 +102,14 @@ _ROWS = (
         name="text",
         label="rules, perceptions",
         kind="rules",
-        revision=3,
+        revision=4,
         settings={"sensors": "perceptions"},
     ),
     TableRow(
         name="best",
         label="rules, compass",
         kind="rules",
-        revision=3,
+        revision=4,
         settings={"sensors": "compass"},
     ),
 )
