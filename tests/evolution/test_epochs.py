@@ -93,12 +93,19 @@ def scripted(
     scores: dict[int, float],
     teams: int,
     fitness: dict[int, float] | None = None,
+    honest: float = 1.0,
 ) -> tuple[Evolution, Script]:
-    """A search whose rounds score as told on their starts and in validation, else 0."""
+    """A search whose rounds score as told on their starts and in validation, else 0.
 
-    def play(setting, machines, worlds, config, *more, **others) -> Scores:
+    To the very end, all machines earn a share, `honest`, of the best fitness so far.
+    """
+
+    def play(setting, machines, worlds, config, *more, to_the_end=False, **others) -> Scores:
         shape = len(machines), len(worlds)
-        value = (fitness or {}).get(evolution.round, 0.0)
+        told = fitness or {}
+        value = told.get(evolution.round, 0.0)
+        if to_the_end:
+            value = honest * max((told[one] for one in told if one <= evolution.round), default=0.0)
         return Scores(np.full(shape, value), np.zeros((shape[0], 4), np.int64))
 
     monkeypatch.setattr(search, "play_machines", play)
@@ -195,6 +202,19 @@ def test_an_epoch_ends(monkeypatch, fitness: dict[int, float], end: int) -> None
         evolution.advance(lambda: False)
     assert evolution.epoch == evolution.round == end
     assert (evolution.populations, evolution.pending) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("clean", "honest", "end"), [(True, 0.4, 29), (True, 0.6, 36), (False, 0.4, 36)]
+)
+def test_an_epoch_ends_early_if_its_best_machines_live_by_mercy(
+    monkeypatch, clean: bool, honest: float, end: int
+) -> None:
+    evolution, _ = scripted(monkeypatch, {}, 1, {3: 0.5, 25: 0.6}, honest)
+    evolution.config = replace(evolution.config, clean=clean)
+    while evolution.epoch == 0:
+        evolution.advance(lambda: False)
+    assert evolution.epoch == evolution.round == end
 
 
 @pytest.mark.parametrize("seed", [0, 9, 11])

@@ -48,6 +48,7 @@ _STAGES = ((12, 4), (10, 2))  # then rounds in which so many populations take tu
 # Rounds that begin populations are mild: else machines that stop at once are all they find.
 _STRICT, _STRICTER, _STRICT_FITNESS = 3.0, 10.0, 3.0
 _STALE = 10  # rounds without improvement that end an epoch
+_HOPEFUL = 0.5  # share of an epoch's best fitness that its machines must earn in validation by then
 _OVERFIT = 0.03  # an epoch whose machines are that much better on its starts gets more of them
 _MORE_STARTS = 4  # times as many starts at most
 _GROWTH = 0.35  # probability that a later round begins with a mode more
@@ -249,10 +250,19 @@ class Evolution:
             self.improved = self.round
         self.round += 1
         least = self._first_rounds(self.epoch) + sum(rounds for rounds, _ in _STAGES)
-        if self.round - self.epoch > least and self.round - self.improved > _STALE:
+        is_stale = self.round - self.improved > _STALE
+        if self.round - self.epoch > least and (is_stale or self._lives_by_mercy()):
             self.close()
             self.pending, self.populations = [], []
             self.epoch, self.improved, self.starts = self.round, self.round, self.first_starts
+
+    def _lives_by_mercy(self) -> bool:
+        """Whether machines must be clean, and the epoch's best earn far less than their fitness."""
+        if not self.config.clean:
+            return False
+        best = self.populations[0]
+        earned = max(self.validate(one).scores[0] for one in best.machines)
+        return bool(earned < _HOPEFUL * best.best)
 
     def _judge(
         self, machine: Machines, stop: Callable[[], bool] = lambda: False
