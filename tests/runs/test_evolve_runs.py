@@ -31,6 +31,14 @@ def files_of(folder: Path) -> dict[str, bytes]:
     }
 
 
+def test_machines_that_need_not_be_clean_are_searched_if_asked(tmp_path, capsys):
+    out = str(tmp_path / "run")
+    assert call("StairClimber", "--rounds", "1", "--no-clean", *QUICK, "--out", out) == 0
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["evolve"]["clean"] is False
+    assert call("--out", out, "--resume") == 0
+    assert "was finished before" in capsys.readouterr().out
+
+
 def test_a_run_leaves_one_machine_per_seed(tmp_path, capsys):
     out = tmp_path / "run"
     assert call("StairClimber", "--seeds", "0,2", "--out", str(out), "--json") == 0

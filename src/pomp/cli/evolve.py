@@ -38,9 +38,9 @@ class Evolve:
     """What else rules may ask: a sensor of your own, module:NAME; may be given several times."""
     modes: int | None = None
     """Most modes of a machine; without it 6."""
-    clean: bool | None = None
-    """Search machines that hold without a budget (the default): no program is ever cut short, and
-    the machine ends by its own rule. --no-clean takes any."""
+    no_clean: bool = False
+    """Search any machines. Without it those are wanted that hold without a budget: no program is
+    ever cut short, and the machine ends by its own rule."""
     sizes: Annotated[tuple[str, ...], arg(metavar="HxW...")] = ()
     """Other sizes of the grid in which machines are judged as well, as 12x12 16x16."""
     scales: Annotated[tuple[int, ...], arg(metavar="N...")] = ()
@@ -87,8 +87,8 @@ class Evolve:
 
         if self.modes is not None:
             changes = {"modes": self.modes, **changes}
-        named: dict[str, Any] = {"own_sensors": self.sensor, "clean": self.clean}
-        named |= {"without": self.without}
+        named: dict[str, Any] = {"own_sensors": self.sensor, "without": self.without}
+        named |= {"clean": False if self.no_clean else None}
         named |= {"sizes": self.sizes, "scales": self.scales, "from": self.begin_with}
         changes = {name: one for name, one in named.items() if one not in ((), None)} | changes
         with showing(None, self.out if self.tensorboard else None) as (shown, stop):
