@@ -68,7 +68,13 @@ def test_of_a_folder_what_cannot_be_used_is_named_and_left_out(
 @pytest.mark.parametrize(
     ("task", "source", "told"),
     [
-        ("Maze", "climb.machine", "it is a machine of StairClimber; one of Maze was expected"),
+        (
+            "Maze",
+            "climb.machine",
+            "climb.machine' cannot begin this search: it is a machine of StairClimber; one of Maze "
+            "was expected",
+        ),
+        ("UpNDown", "zoo:UpNDown/text", "'zoo:UpNDown/text' cannot begin this search: it asks for"),
         ("UpNDown", "zoo:UpNDown/text", "which takes --sensors compass"),
         ("StairClimber", "empty", "holds no machine; expected files *.machine or machine.json"),
         ("StairClimber", "nowhere", "does not exist"),
@@ -119,6 +125,42 @@ def test_the_command_begins_with_a_machine(tmp_path: Path, climber: Path, capsys
     assert "return 1.0000" in out
     machine = read_machine(tmp_path / "run" / "StairClimber" / "seed0" / "StairClimber.machine")
     assert len(machine.modes) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("evolve", "--from goes once, got it 2 times; name a folder with all of the machines"),
+        ("search", "--from goes once, got it 2 times; put all of the programs into one file"),
+    ],
+)
+def test_a_second_from_is_refused_and_none_is_lost(
+    tmp_path: Path, capsys, command: str, told: str
+) -> None:
+    out = tmp_path / "run"
+    twice = ("--from", "a", "--from", "b")
+    status, _, wrong = call(capsys, command, "StairClimber", *twice, "--out", out)
+    assert (status, wrong) == (2, f"pomp: {told}\n")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("command", ["evolve", "search"])
+def test_an_empty_from_is_not_the_current_folder(tmp_path: Path, capsys, command: str) -> None:
+    arguments = ["StairClimber", "--from", "", "--out", tmp_path / "run"]
+    arguments += ["--method", "annealing"] if command == "search" else []
+    status, _, wrong = call(capsys, command, *arguments)
+    assert (status, wrong) == (2, "pomp: a path is empty; name a file or a folder\n")
+
+
+def test_a_run_that_began_with_other_machines_says_so_in_a_line(
+    tmp_path: Path, climber: Path
+) -> None:
+    out = tmp_path / "run"
+    evolve("StairClimber", rounds=1, settings=QUICK | {"from": climber}, out=out)
+    climber.write_text(CLIMB.replace("climb", "rise"))
+    with pytest.raises(ConfigError, match="begun otherwise: from") as caught:
+        evolve(out=out, resume=True, settings={"from": climber})
+    assert len(str(caught.value)) < 500
 
 
 PROGRAM = "DEF run m( WHILE c( noMarkersPresent c) w( turnLeft move turnRight move w) m)"

@@ -14,6 +14,7 @@ from pomp.cli.inputs import (
     parse_seeds,
     read_tasks,
     read_value,
+    take_one,
 )
 from pomp.cli.output import say
 from pomp.cli.shares import tell_share
@@ -45,9 +46,10 @@ class Evolve:
     """Other sizes of the grid in which machines are judged as well, as 12x12 16x16."""
     scales: Annotated[tuple[int, ...], arg(metavar="N...")] = ()
     """Horizons so many times as long in which they are judged as well, as 2 4."""
-    begin_with: Annotated[str | None, arg(name="from", metavar="FILE.machine|zoo:TASK|FOLDER")] = (
-        None
-    )
+    begin_with: Annotated[
+        UseAppendAction[tuple[str, ...]],
+        arg(name="from", metavar="FILE.machine|zoo:TASK|FOLDER"),
+    ] = ()
     """Begin with given machines: those of a folder that cannot be used are named and left out."""
     without: Annotated[
         tuple[Literal["pickMarker", "putMarker"], ...], arg(metavar="{pickMarker,putMarker}")
@@ -87,9 +89,10 @@ class Evolve:
 
         if self.modes is not None:
             changes = {"modes": self.modes, **changes}
+        begin_with = take_one("--from", self.begin_with, "name a folder with all of the machines")
         named: dict[str, Any] = {"own_sensors": self.sensor, "without": self.without}
         named |= {"clean": False if self.no_clean else None}
-        named |= {"sizes": self.sizes, "scales": self.scales, "from": self.begin_with}
+        named |= {"sizes": self.sizes, "scales": self.scales, "from": begin_with}
         changes = {name: one for name, one in named.items() if one not in ((), None)} | changes
         with showing(None, self.out if self.tensorboard else None) as (shown, stop):
             found = evolve(

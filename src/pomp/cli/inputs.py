@@ -116,6 +116,22 @@ def read_tasks(names: tuple[str, ...], variant: str | None) -> "list[Setting] | 
     return [find_task(name).configure(variant) for name in names]
 
 
+def take_one(option: str, given: tuple[str, ...], instead: str) -> str | None:
+    """Return the value of an option that goes once; None: it was not given.
+
+    Args:
+        option: as it is typed.
+        given: the values that it was given.
+        instead: what to do with several.
+
+    Raises:
+        ConfigError: there are several.
+    """
+    if len(given) > 1:
+        raise ConfigError(f"{option} goes once, got it {len(given)} times; {instead}")
+    return given[0] if given else None
+
+
 def parse_options(texts: tuple[str, ...], example: str = "lag=off") -> dict[str, str]:
     """`K=V` pairs -> options.
 

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from pomp.cli.inputs import Allowed, Device, parse_options, parse_seeds, read_tasks, read_value
+from pomp.cli.inputs import (
+    Allowed,
+    Device,
+    parse_options,
+    parse_seeds,
+    read_tasks,
+    read_value,
+    take_one,
+)
 from pomp.cli.output import say
 from pomp.cli.stopping import check_minutes, how_to_resume, modules_in, showing
 
@@ -28,7 +36,7 @@ class Search:
     of your own, module:NAME."""
     modes: int | None = None
     """How many modes, for methods that find several; without it 3 or 5, as in the paper."""
-    begin_with: Annotated[str | None, arg(name="from", metavar="FILE")] = None
+    begin_with: Annotated[UseAppendAction[tuple[str, ...]], arg(name="from", metavar="FILE")] = ()
     """Begin with the programs of a file, one per line (methods that search in program space); those
     that cannot be used are named and left out."""
     seeds: str | None = None
@@ -58,7 +66,8 @@ class Search:
         check_minutes(self.minutes)
         given = parse_options(self.set, "proposer.sigma=0.25")
         changes = {name: read_value(text) for name, text in given.items()}
-        changes |= {} if self.begin_with is None else {"from": self.begin_with}
+        begin_with = take_one("--from", self.begin_with, "put all of the programs into one file")
+        changes |= {} if begin_with is None else {"from": begin_with}
         from pomp.runs.folder import RunFolder
         from pomp.runs.searches import search
 

@@ -49,6 +49,8 @@ def as_path(path: object) -> Path:
     """
     if not isinstance(path, str | Path) or "\0" in str(path):
         raise ConfigError(f"a path is a text or a Path, got {path!r:.80}")
+    if path == "":
+        raise ConfigError("a path is empty; name a file or a folder")
     path = Path(path)
     if any(len(os.fsencode(part)) > LONGEST_NAME for part in path.parts):
         raise ConfigError(f"no file has a name as long as in '{abridge(str(path), 80)}'")

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pomp.core.errors import ConfigError
+from pomp.core.errors import ConfigError, abridge
 
 EXTENDED = "extended"
 """The field of a config with numbers that were raised later, where the result shows that."""
+
+_MOST_SHOWN = 80  # characters of a value that differs
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,11 @@ def _as_asked(name: str) -> str:
     return name
 
 
+def _both(left: Any, right: Any) -> str:
+    """Say what a field was and what it is, long values abridged."""
+    return f"{abridge(str(left), _MOST_SHOWN)} before, {abridge(str(right), _MOST_SHOWN)} now"
+
+
 _Differences = dict[str, tuple[str, Any, Any]]
 """Fields in which two configs differ: in words, before and now."""
 
@@ -99,5 +106,5 @@ def _differing_fields(one: Any, other: Any, prefix: str = "") -> _Differences:
         elif isinstance(left, dict) and isinstance(right, dict):
             found |= _differing_fields(left, right, f"{prefix}{name}.")
         elif left != right:
-            found[prefix + name] = f"{left} before, {right} now", left, right
+            found[prefix + name] = _both(left, right), left, right
     return found

@@ -45,14 +45,18 @@ def read_given_machines(
     path = as_path(source)
     several = path.is_dir() and not (path / MACHINE_FILE).is_file()
     if not several:
-        return (_text_of(source, settings, config, allow),)
+        machine = load_machine(source, allow)
+        try:
+            return (_text_of(machine, settings, config),)
+        except ConfigError as error:
+            raise ConfigError(f"'{source}' cannot begin this search: {error}") from error
     files = sorted({*path.rglob(f"*{SUFFIX}"), *(one.parent for one in path.rglob(MACHINE_FILE))})
     if not files:
         raise ConfigError(f"'{path}' holds no machine; expected files *{SUFFIX} or {MACHINE_FILE}")
     texts, reasons = dict[str, None](), list[str]()
     for file in files:
         try:
-            texts[_text_of(file, settings, config, allow)] = None
+            texts[_text_of(load_machine(file, allow), settings, config)] = None
         except PompError as error:
             reasons.append(f"'{visible(str(file))}': {str(error).splitlines()[0]}")
     if not texts:
@@ -64,11 +68,8 @@ def read_given_machines(
     return tuple(texts)
 
 
-def _text_of(
-    source: str | Path, settings: Sequence[Setting], config: EvolveConfig, allow: Collection[str]
-) -> str:
+def _text_of(machine: ProgramMachine, settings: Sequence[Setting], config: EvolveConfig) -> str:
     """Return a machine's text, if it is one of the tasks' and a search could begin with it."""
-    machine = load_machine(source, allow)
     tasks = [setting.task.name for setting in settings]
     if machine.task.name not in tasks:
         raise ConfigError(
