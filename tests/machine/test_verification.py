@@ -1,6 +1,7 @@
 """What `pomp verify` says of machines, against small worlds and plays that are counted."""
 
 import json
+import shlex
 from math import comb
 from pathlib import Path
 
@@ -151,6 +152,43 @@ def test_the_command_tells_and_its_status_says_whether_it_holds(capsys, tmp_path
     assert (status, "start 0: return" in told) == (0, True)
     status, _, wrong = call(capsys, "verify", "zoo:DoorKey/text", "--size", "9x9")
     assert (status, wrong) == (2, "pomp: DoorKey takes a grid of 8x8, its map, got 9x9\n")
+
+
+def test_the_command_that_shows_a_counterexample_can_be_typed_into_a_shell(capsys, tmp_path):
+    path = tmp_path / "two words;.machine"
+    write_machine(one_mode(CIRCLE, ONCE), path)
+    _, told, _ = call(capsys, "verify", path, "--json")
+    watch = json.loads(told)["counterexamples"][0]["watch"]
+    words = ["pomp", "play", str(path), "--start", "0", "--cap", "calls220"]
+    assert shlex.split(watch) == words
+
+
+def test_what_never_ends_is_told_as_it_was_when_that_was_seen(capsys, tmp_path):
+    path = tmp_path / "turn.machine"
+    write_machine(one_mode("DEF run m( turnLeft m)", FOREVER), path)
+    assert "as it was when that was seen" in call(capsys, "verify", path)[1]
+    write_machine(one_mode(MOVE, ONCE), path)
+    assert "as it was when that was seen" not in call(capsys, "verify", path)[1]
+
+
+@pytest.mark.parametrize("command", ["eval", "verify", "play"])
+def test_an_empty_size_is_refused(capsys, command):
+    status, _, wrong = call(
+        capsys, command, "zoo:Maze/text", "--size", "", *["--print"][: command == "play"]
+    )
+    assert (status, wrong) == (2, "pomp: a size is HEIGHTxWIDTH, as in 12x12, got ''\n")
+
+
+@pytest.mark.parametrize("episodes", [-1, 0, 100_001])
+def test_a_number_of_episodes_that_is_not_drawn_is_refused(capsys, episodes):
+    status, _, wrong = call(capsys, "verify", "zoo:Maze/text", "--episodes", episodes)
+    expected = "episodes must be at least 1 and at most 100000, a whole number"
+    assert (status, wrong) == (2, f"pomp: {expected}, got {episodes}\n")
+
+
+def test_an_empty_start_is_refused(capsys):
+    status, _, wrong = call(capsys, "play", "zoo:Maze/text", "--start", "", "--print")
+    assert (status, "a start is a number" in wrong) == (2, True)
 
 
 def test_the_example_of_the_documents_says_what_they_print(capsys, tmp_path, monkeypatch):

@@ -67,7 +67,7 @@ class Eval:
             return self._evaluate_policy()
         machine = load_machine(self.machine, self.allow)
         made_for = machine.configure()
-        if self.size:
+        if self.size is not None:
             machine = replace(machine, size=parse_size(self.size))
         if self.random:
             if self.greedy or self.exact:
@@ -97,7 +97,8 @@ class Eval:
         require(LEARN, "a policy with a network")
         from pomp.hprl.policy import MetaPolicy
 
-        if self.scale != 1 or self.size or self.exact or self.random or self.cap:
+        is_changed = self.scale != 1 or self.size is not None or self.cap is not None
+        if is_changed or self.exact or self.random:
             raise ConfigError(
                 "a policy that writes its programs itself is evaluated as it was trained: without "
                 "--scale, --size, --exact, --random and --cap"

@@ -69,7 +69,7 @@ class Play:
     def run(self) -> int:
         """Play until a key ends it, then print the return; or print or write the whole episode."""
         check_seed(self.seed)
-        if self.manual and (self.start or self.size or self.cap):
+        if self.manual and (self.start, self.size, self.cap) != (None, None, None):
             raise ConfigError("--start, --size and --cap are for watching a machine, not --manual")
         if self.html is not None:
             return self._write_page(self.html)
@@ -105,7 +105,7 @@ class Play:
         """Write the episode as a page, and print the return."""
         if self.manual or self.print:
             raise ConfigError("--html writes what a machine does: without --manual and --print")
-        if self.start:
+        if self.start is not None:
             raise ConfigError("--html writes the episode of a --seed; --start is for watching")
         path = check_output(file)
         from pomp.studio.pages import save_page
@@ -125,7 +125,7 @@ class Play:
 
         try:
             machine = load_machine(self.machine, self.allow).under(self.cap)
-            return replace(machine, size=parse_size(self.size)) if self.size else machine
+            return machine if self.size is None else replace(machine, size=parse_size(self.size))
         except (DataFileError, UnknownNameError):
             self._refuse_task()
             raise
@@ -140,13 +140,14 @@ class Play:
 
     def _began(self, seed: int) -> str:
         """Say where the last episode began, given its seed; only the first can be a named start."""
-        return f"start {self.start}" if self.start and seed == self.seed else f"seed {seed}"
+        is_named = self.start is not None and seed == self.seed
+        return f"start {self.start}" if is_named else f"seed {seed}"
 
     def _start(self) -> "StartName | None":
         """Return the start that is named."""
         from pomp.engine.starts import StartName
 
-        return StartName.parse(self.start) if self.start else None
+        return None if self.start is None else StartName.parse(self.start)
 
     def _refuse_task(self) -> None:
         """Say what can be done with a task that has no machine; nothing if it is no task."""

@@ -116,7 +116,7 @@ class Run:
         from pomp.tasks.catalog import find_task
 
         task = find_task(self.task)
-        size = parse_size(self.size) if self.size else None
+        size = None if self.size is None else parse_size(self.size)
         if self.world:
             size = size or _map_size(self.world)
         setting = task.configure(self.variant, parse_options(self.option), size, self.scale)

@@ -1,12 +1,13 @@
 """`pomp verify`."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from pomp.cli.inputs import Allowed, check_episodes, check_seed
+from pomp.cli.inputs import Allowed, check_seed
 from pomp.cli.output import say
 from pomp.cli.progress import ProgressLine
 from pomp.core.configs import parse_size
@@ -45,9 +46,8 @@ class Verify:
 
     def run(self) -> int:
         """Verify, then print; status 1 if the machine does not hold."""
-        check_episodes(self.episodes)
         check_seed(self.seed)
-        size = parse_size(self.size) if self.size else None
+        size = None if self.size is None else parse_size(self.size)
         found = self._verify(size)
         told = {"machine": self.machine, **found.to_json()}
         for one in told["counterexamples"]:
@@ -62,7 +62,8 @@ class Verify:
 
         machine = load_machine(self.machine, self.allow)
         progress = ProgressLine(machine.task.name, 1)
-        most = machine.episode.most_steps
+        setting = (machine if size is None else replace(machine, size=size)).configure(self.scale)
+        most = machine.episode.most_steps * setting.stretch
 
         def watch(steps: int, over: int) -> None:
             progress.share(0, min(steps / most, 1.0), lambda: f"at most; {over} episodes are over")
@@ -79,9 +80,9 @@ class Verify:
         """Return the command that shows a counterexample."""
         scale = f" --scale {self.scale}" if self.scale > 1 else ""
         size = f" --size {self.size}" if self.size else ""
-        allow = "".join(f" --allow {module}" for module in self.allow)
+        allow = "".join(f" --allow {quote(module)}" for module in self.allow)
         which = f"--start {example['start']} --cap {example['cap']}"
-        return f"pomp play {self.machine} {which}{scale}{size}{allow}"
+        return f"pomp play {quote(self.machine)} {which}{scale}{size}{allow}"
 
 
 def _text(told: dict[str, Any]) -> str:
@@ -98,6 +99,8 @@ def _text(told: dict[str, Any]) -> str:
     if endings["at the limit"]:
         ends.append(f"{endings['at the limit']:,} were stopped at the limit of modes")
     lines.append("; ".join(ends))
+    if endings["never"]:
+        lines.append("what never ends is told, here and below, as it was when that was seen")
     lines.append(
         f"most modes {told['most modes']:,}, most actions {told['most actions']:,}; "
         f"worst return {told['worst']:z.6f}; {told['cuts']:,} programs cut by their cap"
