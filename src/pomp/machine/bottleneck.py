@@ -21,7 +21,8 @@ from pomp.core.errors import TrainingError
 from pomp.core.streams import Purpose, open_streams
 from pomp.machine.config import BottleneckConfig
 from pomp.machine.episodes import Episodes
-from pomp.machine.network import PERCEPTIONS, Arrays, Ensemble, Shape
+from pomp.machine.layers import PERCEPTIONS, Arrays, Shape
+from pomp.machine.network import Ensemble
 from pomp.machine.transitions import NetworkTransition
 from pomp.machine.views import Views
 

@@ -98,7 +98,8 @@ class CodeTable:
         import torch
 
         from pomp.machine.bottleneck import encode, find_nearest
-        from pomp.machine.network import Ensemble, Shape
+        from pomp.machine.layers import Shape
+        from pomp.machine.network import Ensemble
         from pomp.machine.views import Views
 
         device = episodes.worlds.device
@@ -158,7 +159,7 @@ class CodeTable:
             DataFileError: says which.
         """
         from pomp.machine.bottleneck import encoder_shapes
-        from pomp.machine.network import PERCEPTIONS, Shape
+        from pomp.machine.layers import PERCEPTIONS, Shape
 
         rows = self.modes + 1
         Array("float64", (rows, None, rows), 0.0, 1.0).check(self.probs, "the table of choices")

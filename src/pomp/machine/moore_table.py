@@ -59,7 +59,8 @@ class MooreTable:
         import torch
 
         from pomp.machine.bottleneck import encode, find_nearest
-        from pomp.machine.network import Ensemble, Shape
+        from pomp.machine.layers import Shape
+        from pomp.machine.network import Ensemble
         from pomp.machine.views import Views
 
         device = episodes.worlds.device
@@ -122,7 +123,7 @@ class MooreTable:
             DataFileError: says which.
         """
         from pomp.machine.bottleneck import encoder_shapes
-        from pomp.machine.network import Shape
+        from pomp.machine.layers import Shape
 
         arrays = {name: getattr(self, name) for name in _TABLE}
         if {name: array.dtype.name for name, array in arrays.items()} != _TABLE:

@@ -92,7 +92,7 @@ class QuantisedNetwork:
         """
         require(LEARN, "a machine with a network")
         from pomp.machine.bottleneck import bottleneck_shapes
-        from pomp.machine.network import Shape
+        from pomp.machine.layers import Shape
 
         NETWORK.check(values, "transition")
         config, (height, width) = from_json(NetworkConfig, values["config"]), values["size"]

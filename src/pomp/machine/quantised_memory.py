@@ -13,12 +13,13 @@ from torch import Tensor
 
 from pomp.machine.bottleneck import decode, encode
 from pomp.machine.episodes import Episodes
-from pomp.machine.network import Ensemble, Shape, linear, remember
+from pomp.machine.layers import RECURRENT, Shape
+from pomp.machine.network import Ensemble, linear, remember
 from pomp.machine.quantised import SEEN, STATE, QuantisedNetwork, within
 from pomp.machine.transitions import NetworkTransition
 from pomp.machine.views import Views
 
-_RECURRENT = "memory.recurrent.weight"
+_RECURRENT = f"{RECURRENT}.weight"
 
 
 class QuantisedMemory:

@@ -19,7 +19,8 @@ from pomp.engine.starts import draw_starts
 from pomp.machine.bottleneck import Bottleneck, fit_codes
 from pomp.machine.config import QuantisingConfig
 from pomp.machine.evaluation import Evaluation, play
-from pomp.machine.network import Shape, choose
+from pomp.machine.layers import Shape
+from pomp.machine.network import choose
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.quantised import SEEN, STATE, QuantisedNetwork, within
 from pomp.machine.quantised_memory import QuantisedMemory, open_quantised, open_recurrent

@@ -379,7 +379,8 @@ class NetworkTransition:
         """
         import torch
 
-        from pomp.machine.network import Ensemble, Shape, choose
+        from pomp.machine.layers import Shape
+        from pomp.machine.network import Ensemble, choose
         from pomp.machine.views import Views
 
         device = episodes.worlds.device
@@ -428,7 +429,7 @@ class NetworkTransition:
             MissingExtraError: torch is not installed.
         """
         require(LEARN, "a machine with a network")
-        from pomp.machine.network import Shape
+        from pomp.machine.layers import Shape
 
         NETWORK.check(values, "transition")
         config, (height, width) = from_json(NetworkConfig, values["config"]), values["size"]
