@@ -4,7 +4,7 @@ import numpy as np
 
 from pomp.core.streams import Purpose, open_streams
 from pomp.machine.config import EpisodeConfig, NetworkConfig
-from pomp.machine.network import Shape, draw_weights
+from pomp.machine.layers import Shape, draw_weights
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import NetworkTransition
 

@@ -11,7 +11,6 @@ from pomp.experiments.reporting.documents import (
     GridEntry,
     GridRow,
     fill_blocks,
-    grid_to_markdown,
 )
 from stores import keep, seeds_of
 
@@ -32,10 +31,6 @@ def tool():
 @pytest.fixture
 def store(tmp_path):
     return keep(tmp_path / "store", seeds_of("pomp", "Farmer", (0.6, 0.7)))
-
-
-def test_a_table_as_markdown_keeps_its_signs():
-    assert grid_to_markdown(GRID) == TABLE
 
 
 def test_what_stands_in_a_block_is_replaced_and_the_rest_stays():

@@ -12,7 +12,8 @@ from pomp.learning.adam import AdamSettings, AdamState, Gradients, adam_step, co
 from pomp.learning.config import PpoConfig
 from pomp.learning.ppo import RolloutBatch, loss_settings, ppo_loss
 from pomp.machine.config import NetworkConfig
-from pomp.machine.network import Ensemble, Shape, draw_weights
+from pomp.machine.layers import Shape, draw_weights
+from pomp.machine.network import Ensemble
 
 SHAPES = {
     "grid and mode": (NetworkConfig(hidden=3), (5, 6), (3, 2)),

@@ -10,8 +10,9 @@ from pomp.learning.ppo import Learner, RolloutBatch
 from pomp.learning.training import Training
 from pomp.machine.config import NetworkConfig
 from pomp.machine.evaluation import evaluate
+from pomp.machine.layers import Shape, draw_weights
 from pomp.machine.memory import run_gru
-from pomp.machine.network import Ensemble, Shape, draw_weights
+from pomp.machine.network import Ensemble
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import parse_machine
 from pomp.machine.transitions import DecisionList, Rule

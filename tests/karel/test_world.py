@@ -1,12 +1,14 @@
 """Maps as text, worlds in batches, pictures."""
 
+from io import BytesIO
+
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from pomp.core.errors import ConfigError, OutputError, WorldError
 from pomp.engine.starts import begin, draw_starts, enumerate_starts, take_up
-from pomp.karel.render import draw_map, save_animation, save_png
+from pomp.karel.render import draw_map, png_bytes, save_animation
 from pomp.karel.world import Map, memory_of
 from pomp.tasks.catalog import TASKS, find_task
 
@@ -160,9 +162,8 @@ def test_an_animation_is_a_gif_or_an_mp4(tmp_path):
         save_animation(frames, tmp_path / "a.png")
 
 
-def test_a_picture_file_has_the_asked_for_size(tmp_path):
-    save_png(Map.from_text(ROOM), tmp_path / "room.png", cell=50)
-    with Image.open(tmp_path / "room.png") as picture:
+def test_a_picture_file_has_the_asked_for_size():
+    with Image.open(BytesIO(png_bytes(draw_map(Map.from_text(ROOM), cell=50)))) as picture:
         assert (picture.format, picture.size) == ("PNG", (250, 200))
 
 

@@ -21,7 +21,8 @@ from pomp.learning.ppo import (
     ppo_loss,
 )
 from pomp.machine.config import NetworkConfig
-from pomp.machine.network import Ensemble, Shape
+from pomp.machine.layers import Shape
+from pomp.machine.network import Ensemble
 
 MODES = 3
 

@@ -21,7 +21,8 @@ from pomp.learning.ppo import (
 )
 from pomp.learning.training import Member, Training
 from pomp.machine.evaluation import evaluate
-from pomp.machine.network import Ensemble, Shape, choose, draw_weights
+from pomp.machine.layers import Shape, draw_weights
+from pomp.machine.network import Ensemble, choose
 from pomp.machine.policy import ProgramMachine
 
 TINY = {

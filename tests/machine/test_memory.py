@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from pomp.machine.config import NetworkConfig
+from pomp.machine.layers import Shape, draw_weights
 from pomp.machine.memory import run_gru
-from pomp.machine.network import Ensemble, Shape, draw_weights
+from pomp.machine.network import Ensemble
 
 MEMBERS, STEPS, BATCH, UNITS, INPUTS = 2, 5, 3, 4, 6
 

@@ -9,7 +9,8 @@ from plain_network import HEADS, PlainNetwork, as_floats, one_hot, random_arrays
 
 from pomp.core.errors import DataFileError
 from pomp.machine.config import NetworkConfig
-from pomp.machine.network import Ensemble, Shape, choose, draw_weights
+from pomp.machine.layers import Shape, draw_weights
+from pomp.machine.network import Ensemble, choose
 
 
 def flat_of(shape, *members):

@@ -9,7 +9,7 @@ import pytest
 from pomp.core.errors import DataFileError, UnknownNameError
 from pomp.machine.config import NetworkConfig
 from pomp.machine.evaluation import evaluate
-from pomp.machine.network import Shape, draw_weights
+from pomp.machine.layers import Shape, draw_weights
 from pomp.machine.text import parse_machine
 from pomp.machine.transitions import DecisionList, NetworkTransition
 from pomp.machine.verification import BUDGETS, verify

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pomp.machine.config import NetworkConfig
-from pomp.machine.network import Shape, draw_weights
+from pomp.machine.layers import Shape, draw_weights
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import DecisionList, NetworkTransition, Rule
 from pomp.play.story import Acting, Watching

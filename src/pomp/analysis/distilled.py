@@ -1,12 +1,12 @@
 """What comes of distilling rules from a network, as a result and as a file."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pomp.analysis.extracted import tell_evaluation
 from pomp.core.errors import OutputError
+from pomp.core.storage import check_new
 from pomp.machine.evaluation import Evaluation
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.text import SUFFIX, write_machine
@@ -101,12 +101,7 @@ def check_new_file(file: str | Path) -> Path:
     path = Path(file)
     if path.suffix != SUFFIX:
         raise OutputError(f"'{path}' is no name of a text machine; it ends in {SUFFIX}")
-    if path.exists():
-        raise OutputError(f"'{path}' exists; name a new file")
-    if not path.parent.is_dir():
-        raise OutputError(f"cannot write '{path}': there is no folder '{path.parent}'; make it")
-    if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"cannot write '{path}': permission denied")
+    check_new(path, "file")
     return path
 
 

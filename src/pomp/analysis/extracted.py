@@ -13,7 +13,7 @@ from pomp.analysis.automata import END, moore_of
 from pomp.analysis.code_tables import equal_modes, equal_rows, merge_equal, reachable_modes
 from pomp.core.errors import ConfigError, OutputError
 from pomp.core.extras import AUTOMATA, is_installed
-from pomp.core.storage import write_text
+from pomp.core.storage import check_new, write_text
 from pomp.machine.code_table import CodeTable
 from pomp.machine.dot import print_dot
 from pomp.machine.drawing import draw_machine
@@ -240,12 +240,7 @@ def check_new_folder(folder: str | Path) -> Path:
         OutputError: it exists, or nothing can be written beside it.
     """
     path = Path(folder)
-    if path.exists():
-        raise OutputError(f"'{path}' exists; name a new folder")
-    if not path.parent.is_dir():
-        raise OutputError(f"cannot write '{path}': there is no folder '{path.parent}'; make it")
-    if not os.access(path.parent, os.W_OK):
-        raise OutputError(f"cannot write '{path}': permission denied")
+    check_new(path, "folder")
     return path
 
 

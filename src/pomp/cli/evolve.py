@@ -4,16 +4,17 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import arg
 
 from pomp.cli.inputs import (
     Allowed,
+    Changes,
     Device,
     OwnSensors,
-    parse_options,
+    TaskNames,
+    parse_changes,
     parse_seeds,
     read_tasks,
-    read_value,
     take_one,
 )
 from pomp.cli.output import say
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class Evolve:
     """Search whole machines: programs and rules that a person can read. Ctrl-C saves."""
 
-    tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")] = ()
+    tasks: TaskNames = ()
     """One or more tasks; none with --resume."""
     out: str
     """The folder; a new one unless --resume is given."""
@@ -62,7 +63,7 @@ class Evolve:
     rounds: int | None = None
     """End each search after so many rounds instead: then the result depends on the seed alone.
     With --resume, more extend a run that was begun so."""
-    set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
+    set: Changes = ()
     """Change a setting, as in starts=32 or tokens=60; may be given several times."""
     variant: str | None = None
     """The tasks' variant; without it each task's default."""
@@ -82,8 +83,7 @@ class Evolve:
     def run(self) -> int:
         """Every task and seed, one after the other."""
         check_minutes(self.minutes)
-        given = parse_options(self.set, "starts=32")
-        changes = {name: read_value(text) for name, text in given.items()}
+        changes = parse_changes(self.set, "starts=32")
         from pomp.runs.evolutions import evolve
         from pomp.runs.folder import RunFolder
 

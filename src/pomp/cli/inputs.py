@@ -7,13 +7,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import UseAppendAction, arg
+from tyro.conf import Positional, UseAppendAction, arg
 
 from pomp.core.errors import ConfigError, DataFileError, OutputError, abridge
 from pomp.core.storage import read_bytes
 
 if TYPE_CHECKING:
     from pomp.tasks.task import Setting
+
+TaskNames = Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")]
+"""One or more tasks, by name or `module:NAME`."""
+
+Changes = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")]
+"""Settings to change, or options."""
 
 Allowed = Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODULE")]
 """Modules that a file may name as the homes of its task and its sensors, or a run's folder of its
@@ -149,6 +155,15 @@ def parse_options(texts: tuple[str, ...], example: str = "lag=off") -> dict[str,
     return options
 
 
+def parse_changes(texts: tuple[str, ...], example: str) -> dict[str, Any]:
+    """`K=V` pairs -> settings to change: numbers, true or false, or else texts.
+
+    Raises:
+        ConfigError: a text has no `=`, or a name comes twice.
+    """
+    return {name: _read_value(text) for name, text in parse_options(texts, example).items()}
+
+
 def parse_seeds(text: str) -> list[int]:
     """`3`, `0,2` or `0-4` -> numbers.
 
@@ -171,7 +186,7 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
-def read_value(text: str) -> Any:
+def _read_value(text: str) -> Any:
     """A number, true or false, or else the text itself."""
     try:
         value = json.loads(text)

@@ -7,11 +7,12 @@ from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
-from pomp.cli.inputs import Device, parse_options, parse_seeds, read_value
+from pomp.cli.inputs import Changes, Device, parse_changes, parse_seeds
 from pomp.cli.output import say
 from pomp.cli.stopping import check_minutes, showing
+from pomp.core.configs import Preset
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Reproduce:
     all."""
     out: str
     """The folder of results. What is there is not computed again; what was begun goes on."""
-    preset: Literal["paper", "code", "best"] = "paper"
+    preset: Preset = "paper"
     """Whose settings."""
     seeds: str = "0-4"
     """One number, a list (0,3) or a range (0-4)."""
@@ -50,7 +51,7 @@ class Reproduce:
     """Tasks to compute; without it all that the experiment has."""
     budget: float = 1.0
     """Share of every method's work that is done, from 0.0001 to 1: a rehearsal."""
-    set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
+    set: Changes = ()
     """Change a setting in all cells, as in search.embedding=paper; may be given several times.
     Such cells stand apart from the others."""
     device: Device = "cpu"
@@ -81,7 +82,7 @@ class Reproduce:
             raise ConfigError("cells are computed by --ray or in --processes, not both")
         if self.shared and self.ray is None:
             raise ConfigError("--shared says something about the nodes of --ray, which is missing")
-        changes = parse_options(self.set, "search.embedding=paper")
+        changes = parse_changes(self.set, "search.embedding=paper")
         from pomp.experiments.ray_backend import RayCluster
         from pomp.experiments.reproduction import reproduce
         from pomp.experiments.specs import list_cells
@@ -93,7 +94,7 @@ class Reproduce:
             tasks=self.tasks or None,
             preset=self.preset,
             budget=self.budget,
-            settings={name: read_value(text) for name, text in changes.items()},
+            settings=changes,
         )
         backend = self.processes if self.ray is None else RayCluster(self.ray, self.shared)
         # Ray tells of dead workers on standard output, which is for the results.

@@ -6,9 +6,10 @@ from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
 from pomp.cli.inputs import (
+    Changes,
     check_output,
     check_seed,
     parse_options,
@@ -47,7 +48,7 @@ class Run:
     """How long the program may run: callsN (calls220, calls500) or actionsN."""
     variant: Annotated[str | None, arg(metavar="VARIANT")] = None
     """The task's variant; see `pomp tasks`."""
-    option: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
+    option: Changes = ()
     """An option of the task, any number of times; see `pomp tasks`."""
     size: Annotated[str | None, arg(metavar="HxW")] = None
     """HEIGHTxWIDTH of the grid, walls included."""

@@ -2,21 +2,23 @@
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import arg
 
 from pomp.cli.inputs import (
     Allowed,
+    Changes,
     Device,
-    parse_options,
+    TaskNames,
+    parse_changes,
     parse_seeds,
     read_tasks,
-    read_value,
     take_one,
 )
 from pomp.cli.output import say
 from pomp.cli.stopping import check_minutes, how_to_resume, modules_in, showing
+from pomp.core.configs import Preset
 
 if TYPE_CHECKING:
     from pomp.runs.searches import SearchResult
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 class Search:
     """Search for programs that are modes of a machine. Ctrl-C saves; --resume goes on."""
 
-    tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")] = ()
+    tasks: TaskNames = ()
     """One or more tasks; none with --resume."""
     out: str
     """The search's folder; a new one unless --resume is given."""
@@ -41,9 +43,9 @@ class Search:
     that cannot be used are named and left out."""
     seeds: str | None = None
     """One number, a list (0,3) or a range (0-4); without it 0."""
-    preset: Literal["paper", "code", "best"] | None = None
+    preset: Preset | None = None
     """Whose settings; without it the paper's."""
-    set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
+    set: Changes = ()
     """Change a setting, as in proposer.sigma=0.25; may be given several times."""
     variant: str | None = None
     """The tasks' variant; without it each task's default."""
@@ -64,8 +66,7 @@ class Search:
     def run(self) -> int:
         """Search, then print the modes."""
         check_minutes(self.minutes)
-        given = parse_options(self.set, "proposer.sigma=0.25")
-        changes = {name: read_value(text) for name, text in given.items()}
+        changes = parse_changes(self.set, "proposer.sigma=0.25")
         begin_with = take_one("--from", self.begin_with, "put all of the programs into one file")
         changes |= {} if begin_with is None else {"from": begin_with}
         from pomp.runs.folder import RunFolder

@@ -2,22 +2,22 @@
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from tyro.conf import Positional, UseAppendAction, arg
+from typing import TYPE_CHECKING
 
 from pomp.cli.evolve import print_table
 from pomp.cli.inputs import (
     Allowed,
+    Changes,
     Device,
     OwnSensors,
-    parse_options,
+    TaskNames,
+    parse_changes,
     parse_seeds,
     read_tasks,
-    read_value,
 )
 from pomp.cli.output import say
 from pomp.cli.stopping import check_minutes, how_to_resume, modules_in, showing
+from pomp.core.configs import Preset
 from pomp.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 class Train:
     """Learn a machine: search its modes, learn its transitions, evaluate it. Ctrl-C saves."""
 
-    tasks: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK...")] = ()
+    tasks: TaskNames = ()
     """One or more tasks; none with --resume."""
     out: str
     """The training's folder; a new one unless --resume is given."""
     seeds: str | None = None
     """One number, a list (0,3) or a range (0-4); without it 0."""
-    preset: Literal["paper", "code", "best"] | None = None
+    preset: Preset | None = None
     """Whose settings; without it best."""
     method: str | None = None
     """What searches: text (whole machines with rules, no network; what the preset best does),
@@ -53,7 +53,7 @@ class Train:
     text-modes: a sensor of your own, module:NAME; may be given several times."""
     learning_rates: str | None = None
     """Learning rates to try, as in 1e-2,1e-3,1e-4; the best by validation is kept."""
-    set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
+    set: Changes = ()
     """Change a setting, as in ppo.entropy=0.1 or search.mode.runs=5; may be given several times.
     With --resume, a larger ppo.total or search.rounds extends a training."""
     variant: str | None = None
@@ -75,8 +75,7 @@ class Train:
     def run(self) -> int:
         """All stages, each from where it was left."""
         check_minutes(self.minutes)
-        given = parse_options(self.set, "ppo.entropy=0.1")
-        changes: dict[str, Any] = {name: read_value(text) for name, text in given.items()}
+        changes = parse_changes(self.set, "ppo.entropy=0.1")
         if self.sensor:
             changes["search.own_sensors"] = self.sensor
         if self.learning_rates:

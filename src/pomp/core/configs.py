@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
@@ -18,7 +18,20 @@ ADDED: Mapping[str, bool] = {"added": True}
 """Metadata of a field that earlier versions did not have: JSON leaves it out at its default. So
 what they wrote is read, and what is written has the same fingerprint."""
 
+Preset = Literal["paper", "code", "best"]
+"""Whose settings: the paper's; the published code's, where the paper is silent; the best known."""
+
 Config = TypeVar("Config")
+
+
+def check_preset(preset: object) -> None:
+    """Refuse what is no `Preset`.
+
+    Raises:
+        UnknownNameError: says which there are.
+    """
+    if preset not in get_args(Preset):
+        raise UnknownNameError("preset", str(preset), get_args(Preset))
 
 
 def check_ranges(config: object, **ranges: tuple[float, float]) -> None:

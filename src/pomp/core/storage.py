@@ -57,6 +57,24 @@ def as_path(path: object) -> Path:
     return path
 
 
+def check_new(path: Path, kind: str) -> None:
+    """Refuse a path at which something is, or nothing can be written.
+
+    Args:
+        path: where something new is to be written.
+        kind: what it is: a file or a folder.
+
+    Raises:
+        OutputError: says why.
+    """
+    if path.exists():
+        raise OutputError(f"'{path}' exists; name a new {kind}")
+    if not path.parent.is_dir():
+        raise OutputError(f"cannot write '{path}': there is no folder '{path.parent}'; make it")
+    if not os.access(path.parent, os.W_OK):
+        raise OutputError(f"cannot write '{path}': permission denied")
+
+
 def make_folder(path: object) -> Path:
     """Return a folder that a caller has given, made if need be.
 

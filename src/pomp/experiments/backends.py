@@ -17,7 +17,8 @@ from typing import Any, Protocol
 from pomp.core.errors import OutputError, PompError
 from pomp.core.processes import main_hidden
 from pomp.experiments.cells import Cell
-from pomp.experiments.pieces import Inputs, WorkPiece, run_piece
+from pomp.experiments.computing import run_piece
+from pomp.experiments.pieces import Inputs, WorkPiece
 from pomp.experiments.queue import CellQueue
 from pomp.experiments.store import CellResult, Files, ResultStore
 from pomp.runs.work import Event, Progress

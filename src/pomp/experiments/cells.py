@@ -8,8 +8,8 @@ from functools import cached_property
 from math import ceil
 from typing import Any, Literal, TypeVar, get_args
 
-from pomp.core.configs import MOST_SEED, changed, to_json
-from pomp.core.errors import ConfigError, UnknownNameError
+from pomp.core.configs import MOST_SEED, changed, check_preset, to_json
+from pomp.core.errors import ConfigError
 from pomp.core.schemas import COUNT, Named, Number, OneOf, Record, Scalar, Text, Whole
 from pomp.evolution.config import EvolveConfig
 from pomp.experiments.rows import ENGINE_REVISION, TableRow, find_row
@@ -79,8 +79,7 @@ class Cell:
         object.__setattr__(self, "task", find_task(self.task).name)
         if not LEAST_BUDGET <= self.budget <= 1:
             raise ConfigError(f"a budget is from {LEAST_BUDGET:g} to 1, got {self.budget:g}")
-        if self.preset not in ("paper", "code", "best"):
-            raise UnknownNameError("preset", self.preset, ("paper", "code", "best"))
+        check_preset(self.preset)
         if not isinstance(self.seed, int) or not 0 <= self.seed <= MOST_SEED:
             raise ConfigError(f"a seed is a whole number, not negative, got {self.seed!r}")
         own = tuple(pair for pair in self.changes if self._depends_on(pair[0]))

@@ -2,12 +2,19 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from pomp.core.configs import changed, check_changes, check_choices, check_parts, check_ranges
-from pomp.core.errors import ConfigError, UnknownNameError
+from pomp.core.configs import (
+    changed,
+    check_changes,
+    check_choices,
+    check_parts,
+    check_preset,
+    check_ranges,
+)
+from pomp.core.errors import ConfigError
 from pomp.engine.units import DEFAULT_CAP
-from pomp.learning.config import PpoConfig, Preset, ValidationConfig
+from pomp.learning.config import PpoConfig, ValidationConfig
 from pomp.machine.config import POLICY_FILE, EpisodeConfig
 
 Observation = Literal["env_state", "step_counter"]
@@ -104,8 +111,7 @@ def configure_hprl(preset: str, changes: dict[str, Any] | None = None) -> HprlCo
         UnknownNameError: no such preset or field.
         ConfigError: a value that does not fit.
     """
-    if preset not in get_args(Preset):
-        raise UnknownNameError("preset", str(preset), get_args(Preset))
+    check_preset(preset)
     own = check_changes(changes)
     config: HprlConfig = changed(HprlConfig(), {**_PRESETS[preset], **own})
     return config

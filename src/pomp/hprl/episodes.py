@@ -22,7 +22,7 @@ from pomp.karel.dynamics import EAST
 from pomp.karel.observation import FIRST_COUNT_PLANE
 from pomp.karel.world import WorldBatch
 from pomp.machine.episodes import Episodes
-from pomp.machine.network import CHANNELS
+from pomp.machine.layers import CHANNELS
 from pomp.machine.views import Views, as_tensor
 from pomp.tasks.task import Setting
 

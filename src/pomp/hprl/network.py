@@ -15,15 +15,8 @@ from torch import Tensor
 
 from pomp.core.errors import DataFileError
 from pomp.learning.recurrence import gru_layers, gru_step, unroll_episodes
-from pomp.machine.network import (
-    Arrays,
-    Layer,
-    ParameterLayout,
-    draw_weights,
-    grid_layers,
-    linear,
-    see_grid,
-)
+from pomp.machine.layers import Arrays, Layer, ParameterLayout, draw_weights, grid_layers
+from pomp.machine.network import linear, see_grid
 
 _LOG_STD = "log_std"
 

@@ -100,15 +100,6 @@ def _with_caption(picture: Image.Image, caption: str, cell: int) -> Image.Image:
     return framed
 
 
-def save_png(world: Map, path: Path, cell: int | None = None, caption: str = "") -> None:
-    """Write a picture; see `draw_map`.
-
-    Raises:
-        OutputError: it cannot be written there.
-    """
-    _write(path, png_bytes(draw_map(world, cell, caption)))
-
-
 def png_bytes(picture: Image.Image) -> bytes:
     """A picture as a PNG file's content."""
     content = BytesIO()

@@ -4,13 +4,19 @@ Defaults are the paper's; where paper and published code disagree, the field say
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any
 
-from pomp.core.configs import ADDED, MOST, changed, check_flags, check_parts, check_ranges
-from pomp.core.errors import ConfigError, UnknownNameError
+from pomp.core.configs import (
+    ADDED,
+    MOST,
+    changed,
+    check_flags,
+    check_parts,
+    check_preset,
+    check_ranges,
+)
+from pomp.core.errors import ConfigError
 from pomp.machine.config import EpisodeConfig, NetworkConfig, QuantisingConfig
-
-Preset = Literal["paper", "code", "best"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,7 +187,6 @@ def configure_learning(preset: str, changes: dict[str, Any] | None = None) -> Le
         UnknownNameError: no such preset or field.
         ConfigError: a value that does not fit.
     """
-    if preset not in get_args(Preset):
-        raise UnknownNameError("preset", preset, get_args(Preset))
+    check_preset(preset)
     config: LearningConfig = changed(LearningConfig(), {**_PRESETS[preset], **(changes or {})})
     return config

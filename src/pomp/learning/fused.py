@@ -22,7 +22,7 @@ from pomp.learning.gradient_cuda import (
 )
 from pomp.learning.head_gradient_cuda import Slopes, learn_heads
 from pomp.machine.fused import FusedNetwork
-from pomp.machine.network import CHANNELS, FILTERS
+from pomp.machine.layers import CHANNELS, FILTERS
 from pomp.machine.network_cuda import HEAD_THREADS, NetworkOutputs
 
 

@@ -10,7 +10,7 @@ from numba import cuda, float32, uint8
 
 from pomp.core.compiling import scalar
 from pomp.core.cuda import device_kernel, large_kernel
-from pomp.machine.network import CHANNELS, FILTERS
+from pomp.machine.layers import CHANNELS, FILTERS
 from pomp.machine.network_cuda import (
     ABSENT,
     ALONG,

@@ -8,7 +8,8 @@ that `gru_layers` returns.
 import torch
 from torch import Tensor
 
-from pomp.machine.network import Layer, linear
+from pomp.machine.layers import Layer
+from pomp.machine.network import linear
 
 _INPUT, _MEMORY = "gru.input", "gru.memory"
 _GATES = 3  # reset, update, new

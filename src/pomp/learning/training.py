@@ -28,7 +28,8 @@ from pomp.learning.rollouts import EpisodeOutcomes, Rollouts, ValidationEpisodes
 from pomp.learning.teaching import Teaching
 from pomp.machine.episodes import Episodes
 from pomp.machine.evaluation import outcomes
-from pomp.machine.network import Ensemble, Shape, draw_weights
+from pomp.machine.layers import Shape, draw_weights
+from pomp.machine.network import Ensemble
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.transitions import NetworkTransition
 from pomp.machine.views import Views

@@ -9,7 +9,7 @@ from pomp.machine.evaluation import (
     evaluate as evaluate,
     evaluate_exactly as evaluate_exactly,
 )
-from pomp.machine.network import Shape as Shape, draw_weights as draw_weights
+from pomp.machine.layers import Shape as Shape, draw_weights as draw_weights
 from pomp.machine.policy import ProgramMachine as ProgramMachine
 from pomp.machine.text import (
     parse_machine as parse_machine,

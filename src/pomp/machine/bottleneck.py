@@ -21,7 +21,8 @@ from pomp.core.errors import TrainingError
 from pomp.core.streams import Purpose, open_streams
 from pomp.machine.config import BottleneckConfig
 from pomp.machine.episodes import Episodes
-from pomp.machine.network import PERCEPTIONS, Arrays, Ensemble, Shape
+from pomp.machine.layers import PERCEPTIONS, Arrays
+from pomp.machine.network import Ensemble
 from pomp.machine.transitions import NetworkTransition
 from pomp.machine.views import Views
 
@@ -45,7 +46,7 @@ class OpenedNetwork:
 
     def __init__(self, transition: NetworkTransition) -> None:
         self.transition = transition
-        self.shape = Shape(transition.config, *transition.size, transition.modes)
+        self.shape = transition.shape
         self.features = transition.config.hidden if self.shape.sees_grid else PERCEPTIONS
         self._network = Ensemble(self.shape, [transition.modes], "cpu")
         self._parts = self.shape.split(torch.from_numpy(self.shape.pack(transition.arrays))[None])

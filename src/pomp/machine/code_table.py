@@ -1,8 +1,7 @@
 """A state machine that was extracted from a network: the next mode by last mode and code.
 
-The network's layers for the grid and the encoder of a bottleneck turn what is seen into a code of
-few units. Codes that lead to the same choices are one observation, O1, O2, ...; a table has what is
-chosen at each of them after each mode. A code that nobody met is taken for the nearest known one.
+The layers are those for the grid. Codes that lead to the same choices are one observation, O1, O2,
+...; a table has what is chosen at each of them after each mode.
 """
 
 from collections.abc import Callable
@@ -13,41 +12,29 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.configs import from_json, to_json
 from pomp.core.errors import DataFileError
-from pomp.core.extras import LEARN, require
 from pomp.core.schemas import Array
-from pomp.machine.config import NetworkConfig
+from pomp.machine.coded import CodedTransition
 from pomp.machine.episodes import Episodes
-from pomp.machine.schemas import NETWORK, check_weights
 from pomp.machine.transitions import Choose
 
-_LAYERS = "grid."  # what the names of the network's layers for the grid begin with
+_LAYERS = ("grid.",)  # what the names of the network's layers for the grid begin with
 
 
 @dataclass(frozen=True)
-class CodeTable:
-    """Choices by last mode and observation; K modes, N codes of H units, O observations.
+class CodeTable(CodedTransition):
+    """Choices by last mode and observation; K modes, O observations.
 
     Attributes:
-        config: the network's settings.
-        size: rows and columns of the grid it sees.
-        modes: K, how many there are to choose from.
-        weights: of the network's layers for the grid and of the encoder, by name, `[outputs, ...]`.
-        codes: `[N, H]` int8, the known codes, of -1, 0 and 1.
-        groups: `[N]` int64, the observation that each code is.
         probs: `[K + 1, O, K + 1]` float64, how likely what is chosen: a row for each last mode,
             the first for the start; the last choice is the end.
     """
 
-    config: NetworkConfig
-    size: tuple[int, int]
-    modes: int
-    weights: dict[str, NDArray[np.float32]]
-    codes: NDArray[np.int8]
-    groups: NDArray[np.int64]
     probs: NDArray[np.float64]
     kind: ClassVar[str] = "table of codes"
+    layers = _LAYERS
+    encoder = ""
+    table = ("codes", "groups", "probs")
 
     @property
     def observations(self) -> tuple[str, ...]:
@@ -63,10 +50,6 @@ class CodeTable:
     def is_sure(self) -> bool:
         """Whether the choices are certain, so that nothing is drawn."""
         return bool((self.probs.max(axis=-1) == 1.0).all())
-
-    def fits(self, size: tuple[int, int]) -> bool:
-        """Whether it can look at a world of this size."""
-        return self.config.inputs == "perceptions+mode" or size == self.size
 
     def chooser(self, episodes: Episodes) -> Choose:
         """Return what chooses by the table, on the worlds' device."""
@@ -97,17 +80,9 @@ class CodeTable:
         """
         import torch
 
-        from pomp.machine.bottleneck import encode, find_nearest
-        from pomp.machine.network import Ensemble, Shape
-        from pomp.machine.views import Views
-
         device = episodes.worlds.device
-        network = Ensemble(Shape(self.config, *self.size, self.modes), [self.modes], device)
-        weights = {name: torch.from_numpy(one).to(device) for name, one in self.weights.items()}
-        layers = {name: one[None] for name, one in weights.items() if name.startswith(_LAYERS)}
-        views = Views([episodes], self.config.inputs, members=1)
-        codes = torch.from_numpy(self.codes).to(device, torch.float32)
-        groups = torch.from_numpy(self.groups).to(device)
+        network, layers, views = self.open_layers(episodes)
+        number = self.open_codes(device)
 
         @torch.no_grad()
         def observe() -> Any:
@@ -115,50 +90,19 @@ class CodeTable:
             if device == "cpu":  # looking costs most; on a GPU a whole batch is as quick
                 goes_on = torch.from_numpy(np.flatnonzero(episodes.ending == 0))
                 seen = seen[:, goes_on]
-            code = encode(weights, network.look(layers, seen)[0])
-            found = groups.new_zeros(len(episodes))
-            found[goes_on] = groups[find_nearest(code, codes)]
+            found = torch.zeros(len(episodes), dtype=torch.int64, device=device)
+            found[goes_on] = number(network.look(layers, seen)[0])
             return found
 
         return observe
 
-    def to_json(self) -> dict[str, Any]:
-        """Return its settings and sizes."""
-        return {"config": to_json(self.config), "size": list(self.size), "modes": self.modes}
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return its weights by name, `[outputs, ...]` each, and the table's arrays, `[...]`."""
-        return {**self.weights, "codes": self.codes, "groups": self.groups, "probs": self.probs}
-
-    @classmethod
-    def from_parts(cls, values: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> "CodeTable":
-        """Read what `to_json` and `to_arrays` wrote.
-
-        Args:
-            values: settings and sizes.
-            arrays: weights by name, `[outputs, ...]` each, and the table's, `[...]`.
-
-        Raises:
-            DataFileError: the arrays do not fit each other.
-            MissingExtraError: torch is not installed.
-        """
-        require(LEARN, "a machine that was extracted from a network")
-        NETWORK.check(values, "transition")
-        config, (height, width) = from_json(NetworkConfig, values["config"]), values["size"]
-        weights = dict(arrays)
-        table = [weights.pop(name, np.empty(0)) for name in ("codes", "groups", "probs")]
-        found = cls(config, (height, width), values["modes"], weights, *table)
-        found._check()
-        return found
-
-    def _check(self) -> None:
+    def check(self) -> None:
         """Refuse arrays that do not fit each other.
 
         Raises:
             DataFileError: says which.
         """
-        from pomp.machine.bottleneck import encoder_shapes
-        from pomp.machine.network import PERCEPTIONS, Shape
+        from pomp.machine.layers import PERCEPTIONS
 
         rows = self.modes + 1
         Array("float64", (rows, None, rows), 0.0, 1.0).check(self.probs, "the table of choices")
@@ -169,11 +113,7 @@ class CodeTable:
             raise DataFileError("its table has no codes")
         observations = Array("int64", (len(self.codes),), 0, self.probs.shape[1] - 1)
         observations.check(self.groups, "the table of observations")
-        shape = Shape(self.config, *self.size, self.modes)
-        features = self.config.hidden if shape.sees_grid else PERCEPTIONS
-        wanted = {name: part for name, part in shape.parts if name.startswith(_LAYERS)}
-        wanted |= encoder_shapes(features, self.codes.shape[1])
-        check_weights(self.weights, wanted)
+        self.check_weights(self.config.hidden if self.shape.sees_grid else PERCEPTIONS)
 
 
 def layers_of(arrays: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:

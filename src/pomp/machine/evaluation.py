@@ -255,10 +255,13 @@ def begin_exactly(
         The worlds, and their probabilities `[N]` float64; None if there are more than
         `MOST_LISTED`, or something else is random.
     """
+    return list_all(setting) if greedy or is_sure(machine) else None
+
+
+def is_sure(machine: ProgramMachine) -> bool:
+    """Whether what a machine chooses is not drawn."""
     by = machine.transition
-    is_sure = greedy or isinstance(by, DecisionList | MooreTable)
-    is_sure |= isinstance(by, CodeTable) and by.is_sure
-    return list_all(setting) if is_sure else None
+    return isinstance(by, DecisionList | MooreTable) or (isinstance(by, CodeTable) and by.is_sure)
 
 
 def list_all(setting: Setting) -> tuple[WorldBatch, NDArray[np.float64]] | None:

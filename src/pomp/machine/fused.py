@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from pomp.core.graphs import launch_on_stream
-from pomp.machine.network import CHANNELS, FILTERS, KERNELS, Ensemble, Shape
+from pomp.machine.layers import CHANNELS, FILTERS, KERNELS, Shape
+from pomp.machine.network import Ensemble
 from pomp.machine.network_cuda import (
     ABSENT,
     BASE,

@@ -16,7 +16,7 @@ from numba import cuda, float32, uint8
 
 from pomp.core.compiling import scalar
 from pomp.core.cuda import device_kernel, large_kernel
-from pomp.machine.network import CHANNELS, FILTERS, KERNELS
+from pomp.machine.layers import CHANNELS, FILTERS, KERNELS
 
 TILE = 32
 """Macro steps that a block of threads looks at together, one in each lane of a warp."""

@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.configs import from_json, to_json
 from pomp.core.extras import LEARN, require
-from pomp.machine.config import NetworkConfig
 from pomp.machine.episodes import Episodes
-from pomp.machine.schemas import NETWORK, check_weights
+from pomp.machine.network_based import NetworkBased, read_seen
+from pomp.machine.schemas import check_weights
 from pomp.machine.transitions import Choose
 
 SEEN, STATE = "seen.", "state."
@@ -30,27 +29,17 @@ def within(parts: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class QuantisedNetwork:
+class QuantisedNetwork(NetworkBased):
     """A network that remembers, between two bottlenecks.
 
     Attributes:
-        config: the network's settings.
-        size: rows and columns of the grid it sees.
-        modes: K, how many it chooses from.
         arrays: weights by name, `[outputs, ...]`: those of the network, and of the bottlenecks,
             `seen.*` and `state.*`.
     """
 
-    config: NetworkConfig
-    size: tuple[int, int]
-    modes: int
     arrays: dict[str, NDArray[np.float32]]
     kind: ClassVar[str] = "quantised network"
     remembers: ClassVar[bool] = True
-
-    def fits(self, size: tuple[int, int]) -> bool:
-        """Whether it can look at a world of this size."""
-        return self.config.inputs == "perceptions+mode" or size == self.size
 
     def chooser(self, episodes: Episodes) -> Choose:
         """Return what chooses with the network, on the worlds' device."""
@@ -67,10 +56,6 @@ class QuantisedNetwork:
             return choices.numpy() if device == "cpu" else choices
 
         return choose_next
-
-    def to_json(self) -> dict[str, Any]:
-        """Return its settings and sizes."""
-        return {"config": to_json(self.config), "size": list(self.size), "modes": self.modes}
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return its weights by name, `[outputs, ...]` each."""
@@ -92,15 +77,12 @@ class QuantisedNetwork:
         """
         require(LEARN, "a machine with a network")
         from pomp.machine.bottleneck import bottleneck_shapes
-        from pomp.machine.network import Shape
 
-        NETWORK.check(values, "transition")
-        config, (height, width) = from_json(NetworkConfig, values["config"]), values["size"]
-        shape = Shape(config, height, width, values["modes"])
-        shapes = dict(shape.parts)
+        found = cls(*read_seen(values), arrays)
+        config, shapes = found.config, dict(found.shape.parts)
         for prefix, inputs in ((SEEN, config.hidden), (STATE, config.memory)):
             units = len(arrays.get(f"{prefix}decoder.0.weight", np.empty((0, 0))).T)
             own = bottleneck_shapes(inputs, units, of_states=prefix == STATE)
             shapes |= {f"{prefix}{name}": part for name, part in own.items()}
         check_weights(arrays, shapes)
-        return cls(config, (height, width), shape.modes, arrays)
+        return found

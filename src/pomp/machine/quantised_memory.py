@@ -13,12 +13,13 @@ from torch import Tensor
 
 from pomp.machine.bottleneck import decode, encode
 from pomp.machine.episodes import Episodes
-from pomp.machine.network import Ensemble, Shape, linear, remember
+from pomp.machine.layers import RECURRENT
+from pomp.machine.network import Ensemble, linear, remember
 from pomp.machine.quantised import SEEN, STATE, QuantisedNetwork, within
 from pomp.machine.transitions import NetworkTransition
 from pomp.machine.views import Views
 
-_RECURRENT = "memory.recurrent.weight"
+_RECURRENT = f"{RECURRENT}.weight"
 
 
 class QuantisedMemory:
@@ -166,7 +167,7 @@ def _open_layers(
         network's weights by name, `[1, outputs, ...]`.
     """
     device = episodes.worlds.device
-    shape = Shape(transition.config, *transition.size, transition.modes)
+    shape = transition.shape
     network = Ensemble(shape, [transition.modes], device)
     parts = shape.split(torch.from_numpy(shape.pack(transition.arrays))[None].to(device))
     views = Views([episodes], transition.config.inputs, members=1)

@@ -19,7 +19,7 @@ from pomp.engine.starts import draw_starts
 from pomp.machine.bottleneck import Bottleneck, fit_codes
 from pomp.machine.config import QuantisingConfig
 from pomp.machine.evaluation import Evaluation, play
-from pomp.machine.network import Shape, choose
+from pomp.machine.network import choose
 from pomp.machine.policy import ProgramMachine
 from pomp.machine.quantised import SEEN, STATE, QuantisedNetwork, within
 from pomp.machine.quantised_memory import QuantisedMemory, open_quantised, open_recurrent
@@ -102,7 +102,7 @@ def quantise_network(
     short = replace(machine, episode=replace(machine.episode, most_steps=limit))
     goal = _try(short, config.trials, seed)
     lessons = record_lessons(short, config, int(goal.programs.mean()) + 1, seed)
-    shape = Shape(transition.config, *transition.size, transition.modes)
+    shape = transition.shape
     parts = shape.split(torch.from_numpy(shape.pack(transition.arrays))[None])
     first = quantise_memory(parts, lessons, config, seed)
 

@@ -21,7 +21,6 @@ NOT = "not "
 _is_true: Any = getattr(is_true, "py_func", is_true)  # not compiled: it takes arrays, too
 
 PERCEPTIONS_ONLY, WITH, AND = "perceptions only", "with ", " and "
-WITH_COMPASS = WITH + COMPASS
 AT_LEAST, BELOW = "at least", "below"
 _COMPARISON = re.compile(f"(.*?) ?({AT_LEAST}|{BELOW}) ?(.*)")
 _NUMBER = re.compile("0|[1-9][0-9]{0,5}")

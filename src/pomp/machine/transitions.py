@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pomp.core.configs import from_json, to_json
 from pomp.core.cuda import to_device
 from pomp.core.errors import ConfigError, DataFileError
 from pomp.core.extras import LEARN, require
@@ -21,10 +20,10 @@ from pomp.core.schemas import Whole
 from pomp.engine.rule_lists import choose_by_rules
 from pomp.karel.sensor_set import COUNTING, SHIPPED, SensorSet, find_sensors
 from pomp.karel.sensors import COMPASS, Sensor
-from pomp.machine.config import NetworkConfig
 from pomp.machine.episodes import Episodes
+from pomp.machine.network_based import NetworkBased, read_seen
 from pomp.machine.rule_arrays import pack_rules
-from pomp.machine.schemas import LISTS, NETWORK, check_weights
+from pomp.machine.schemas import LISTS, check_weights
 from pomp.machine.sensors import check_condition, extras_of, holds, name_extras
 
 Choose = Callable[[NDArray[np.float64] | None], Any]
@@ -345,25 +344,15 @@ def _read_rule(rule: dict[str, Any], modes: int) -> Rule:
 
 
 @dataclass(frozen=True)
-class NetworkTransition:
+class NetworkTransition(NetworkBased):
     """A network that chooses, as in the paper.
 
     Attributes:
-        config: its settings.
-        size: rows and columns of the grid it sees.
-        modes: how many it chooses from.
         arrays: its weights by name, with the shapes `[outputs, ...]` of `Shape.parts`.
     """
 
-    config: NetworkConfig
-    size: tuple[int, int]
-    modes: int
     arrays: dict[str, NDArray[np.float32]]
     kind: ClassVar[str] = "network"
-
-    def fits(self, size: tuple[int, int]) -> bool:
-        """Whether it can look at a world of this size."""
-        return self.config.inputs == "perceptions+mode" or size == self.size
 
     @property
     def remembers(self) -> bool:
@@ -379,11 +368,11 @@ class NetworkTransition:
         """
         import torch
 
-        from pomp.machine.network import Ensemble, Shape, choose
+        from pomp.machine.network import Ensemble, choose
         from pomp.machine.views import Views
 
         device = episodes.worlds.device
-        shape = Shape(self.config, *self.size, self.modes)
+        shape = self.shape
         network = Ensemble(shape, [self.modes], device)
         parameters = torch.from_numpy(shape.pack(self.arrays))[None].to(device)
         views = Views([episodes], self.config.inputs, members=1)
@@ -405,10 +394,6 @@ class NetworkTransition:
 
         return choose_next
 
-    def to_json(self) -> dict[str, Any]:
-        """Return its settings and sizes."""
-        return {"config": to_json(self.config), "size": list(self.size), "modes": self.modes}
-
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return its weights by name, `[outputs, ...]` each."""
         return dict(self.arrays)
@@ -428,10 +413,6 @@ class NetworkTransition:
             MissingExtraError: torch is not installed.
         """
         require(LEARN, "a machine with a network")
-        from pomp.machine.network import Shape
-
-        NETWORK.check(values, "transition")
-        config, (height, width) = from_json(NetworkConfig, values["config"]), values["size"]
-        shape = Shape(config, height, width, values["modes"])
-        check_weights(arrays, dict(shape.parts))
-        return cls(config, (height, width), values["modes"], arrays)
+        found = cls(*read_seen(values), arrays)
+        check_weights(arrays, dict(found.shape.parts))
+        return found

@@ -22,12 +22,10 @@ from pomp.engine.lanes import BY_LIMIT
 from pomp.engine.starts import StartName, draw_starts, enumerate_starts
 from pomp.karel.interpreter import Cap
 from pomp.karel.world import WorldBatch
-from pomp.machine.code_table import CodeTable
 from pomp.machine.cycles import Cycles
-from pomp.machine.evaluation import Evaluation, Watch, choose_steps, conclude
-from pomp.machine.moore_table import MooreTable
+from pomp.machine.evaluation import Evaluation, Watch, choose_steps, conclude, is_sure
 from pomp.machine.policy import ProgramMachine
-from pomp.machine.transitions import DecisionList, remembers
+from pomp.machine.transitions import remembers
 from pomp.tasks.task import MAX_STARTS, Setting
 
 BUDGETS = tuple(f"calls{calls}" for calls in (*range(217, 224), 500, 10_000))
@@ -296,19 +294,13 @@ def _list_starts(machine: ProgramMachine, setting: Setting) -> _StartSet:
     Raises:
         ConfigError: something is, or there are too many to list.
     """
-    if not _is_sure(machine):
+    if not is_sure(machine):
         raise ConfigError("the machine draws its choices")
     if setting.task.draws(setting):
         raise ConfigError(f"{setting.task.name} draws at random while a machine runs")
     most = min(MAX_STARTS, max(1, _MOST_CELLS // (setting.height * setting.width)))
     worlds, listed = enumerate_starts(setting, most)
     return _StartSet(worlds, np.array([float(start.probability) for start in listed]), 0)
-
-
-def _is_sure(machine: ProgramMachine) -> bool:
-    """Whether what a machine chooses is not drawn."""
-    by = machine.transition
-    return isinstance(by, DecisionList | MooreTable) or (isinstance(by, CodeTable) and by.is_sure)
 
 
 class _Trial:
@@ -345,7 +337,7 @@ class _Trial:
         """Play one episode from each start under a cap."""
         machine, worlds = self._machine.under(cap), self._starts.worlds.copy()
         seed, count = self._starts.seed, len(worlds)
-        sure = _is_sure(machine)
+        sure = is_sure(machine)
         draws = None if sure else open_streams(Purpose.EVALUATION, seed, 1, worlds=count)
         before = np.array(to_host(worlds.stream))
         running, steps = machine.episodes(self._setting, worlds), list[NDArray[np.int16]]()

@@ -15,7 +15,7 @@ from pomp.karel.observation import observe
 from pomp.karel.world import memory_of
 from pomp.machine.config import Inputs
 from pomp.machine.episodes import Episodes
-from pomp.machine.network import CHANNELS
+from pomp.machine.layers import CHANNELS
 
 
 def as_tensor(array: Any) -> Tensor:

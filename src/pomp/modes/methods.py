@@ -7,9 +7,9 @@ as one from outside the package, gets the method's general settings.
 from collections.abc import Collection, Mapping
 from functools import cache
 from itertools import islice, product
-from typing import Any, Literal, get_args
+from typing import Any
 
-from pomp.core.configs import changed, check_changes, from_json
+from pomp.core.configs import changed, check_changes, check_preset, from_json
 from pomp.core.errors import ConfigError, UnknownNameError
 from pomp.core.sources import load_object, require_source
 from pomp.engine.kernels import SHARE
@@ -29,7 +29,6 @@ from pomp.modes.proposers import Method, check_method
 from pomp.tasks.catalog import find_task
 from pomp.tasks.task import Setting
 
-Preset = Literal["paper", "code", "best"]
 TASK_MODES = 0
 """As a method's `mode.modes`: as many as the task asks for."""
 
@@ -160,8 +159,7 @@ def configure(
     if not _is_shipped(chosen):
         check_method(chosen)
     source = method_source(chosen)
-    if preset not in get_args(Preset):
-        raise UnknownNameError("preset", preset, get_args(Preset))
+    check_preset(preset)
     if "method" in check_changes(changes):
         raise ConfigError("a method is chosen by its name, not by changing the field 'method'")
     setting = task if isinstance(task, Setting) else find_task(task).configure()

@@ -1,10 +1,12 @@
-"""The last stage of a training: what was learned is evaluated and written, one after the other."""
+"""How runs that learn come to their end: what they learned is evaluated, written and summed up."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from pomp.runs.results import LearnedMachine
-from pomp.runs.work import IsStopped, Progress
+from pomp.runs.folder import RunFolder
+from pomp.runs.results import SUMMARY_FILE, LearnedMachine, LearningResult, sum_up
+from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, Work, drive
 from pomp.tasks.task import Setting
 
 EVALUATION_STAGE = "stage 4/4 evaluation"
@@ -70,3 +72,38 @@ class Evaluations:
 
 def _names(pairs: list[tuple[Setting, int]]) -> str:
     return ", ".join(f"{setting.task.name}, seed {seed}" for setting, seed in pairs)
+
+
+class LearningRun(Protocol):
+    """A run that learns machines, or policies of another kind.
+
+    Attributes:
+        folder: where it is kept.
+        learned: what is evaluated, by task and seed.
+    """
+
+    folder: RunFolder
+    learned: dict[tuple[str, int], LearnedMachine]
+
+    def works(self) -> Iterable[Work]:
+        """Yield the works that are left, each when those before are finished."""
+
+
+def learn_all(
+    run: LearningRun, planned: int, method: str, on_event: OnEvent | None, *, was_finished: bool
+) -> LearningResult:
+    """Do what is left of a run, and sum up what it has learned.
+
+    Args:
+        run: which.
+        planned: how many machines there will be.
+        method: what learns them.
+        on_event: told of progress; if it returns True, the run is saved and stops.
+        was_finished: whether nothing is left.
+    """
+    folder = run.folder
+    is_finished = was_finished or drive(Stages(run.works()), Watch(on_event))
+    learned = tuple(run.learned.values())
+    if is_finished and not folder.has(SUMMARY_FILE):
+        folder.write_text(SUMMARY_FILE, json.dumps(sum_up(learned, method), indent=1) + "\n")
+    return LearningResult(is_finished, was_finished, learned, planned, folder.path, method)

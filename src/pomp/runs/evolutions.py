@@ -5,7 +5,6 @@ for each round; `state.safetensors` there is the checkpoint, which stays so that
 can be extended.
 """
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -41,21 +40,19 @@ from pomp.runs.asked import (
     task_modules,
     with_sources,
 )
+from pomp.runs.evaluations import learn_all
 from pomp.runs.evolve_plan import EvolvePlan
 from pomp.runs.folder import METRICS_FILE, STATE_FILE, RunFolder, as_folder, name_of
 from pomp.runs.given_machines import given_for, read_given_machines
 from pomp.runs.given_programs import FROM
 from pomp.runs.published import TEXT
 from pomp.runs.results import (
-    EVALUATION_FILE,
-    SUMMARY_FILE,
     LearnedMachine,
     LearningResult,
-    read_learned,
-    sum_up,
+    read_all,
     write_learned,
 )
-from pomp.runs.work import IsStopped, OnEvent, Progress, Stages, Watch, drive
+from pomp.runs.work import IsStopped, OnEvent, Progress
 from pomp.tasks.task import Setting
 from pomp.version import __version__
 
@@ -138,18 +135,8 @@ def evolve(
             texts = read_given_machines(begin_with, plan.settings, plan.config, trusted)
             plan = replace(plan, given=texts)
         folder.open("evolve", plan.describe, resume=resume, growth=before.growth(folder))
-        return _run(EvolveRun(plan, folder), on_event)
-
-
-def _run(run: "EvolveRun", on_event: OnEvent | None) -> LearningResult:
-    """Do what is left of a run."""
-    was_finished = run.is_written
-    is_finished = was_finished or drive(Stages(run.works()), Watch(on_event))
-    learned = tuple(run.learned.values())
-    if is_finished and not run.folder.has(SUMMARY_FILE):
-        run.folder.write_text(SUMMARY_FILE, json.dumps(sum_up(learned, TEXT), indent=1) + "\n")
-    planned = len(run.plan.pairs)
-    return LearningResult(is_finished, was_finished, learned, planned, run.folder.path, TEXT)
+        run = EvolveRun(plan, folder)
+        return learn_all(run, len(plan.pairs), TEXT, on_event, was_finished=run.is_written)
 
 
 class EvolveRun:
@@ -163,13 +150,7 @@ class EvolveRun:
 
     def __init__(self, plan: EvolvePlan, folder: RunFolder, stage: str = "") -> None:
         self.plan, self.folder, self._stage = plan, folder, stage
-        self.learned: dict[tuple[str, int], LearnedMachine] = {}
-        for setting, seed in plan.pairs:
-            place = folder.within(*name_of(setting, seed))
-            if place.has(EVALUATION_FILE):
-                self.learned[setting.task.name, seed] = read_learned(
-                    setting, seed, place, modules_of(plan.config.own_sensors)
-                )
+        self.learned = read_all(plan.pairs, folder, modules_of(plan.config.own_sensors))
 
     @property
     def is_written(self) -> bool:

@@ -53,9 +53,6 @@ TASK = Record(
 DEVICE = OneOf(("cpu", "cuda"))
 """Where a run computes."""
 
-State = tuple[dict[str, NDArray[Any]], dict[str, Any]]
-"""A checkpoint: arrays by name, and values that JSON can hold."""
-
 
 class RunFolder:
     """Where a run keeps its files. A run that is open holds the lock of its folder.
@@ -191,7 +188,7 @@ class RunFolder:
         """Give a checkpoint to whom it belongs to, if there is one.
 
         Args:
-            take: called with the arrays and the values of a `State`.
+            take: called with its arrays by name, `[...]` each, and its values.
             name: the checkpoint's file.
 
         Raises:

@@ -4,7 +4,6 @@ The folder is that of a training: `DIR/TASK/seedN/` gets the policy, the program
 and its evaluation, and `DIR/ensemble*` are the checkpoints.
 """
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from pomp.core.extras import LEARN, require
 from pomp.core.schemas import COUNT, FREE, NAME, Listed, Maybe, Named, Schema, Text, Whole
 from pomp.hprl.config import HprlConfig, configure_hprl
 from pomp.runs.asked import check_named, plan_before, read_seeds, task_modules
-from pomp.runs.evaluations import Evaluations
+from pomp.runs.evaluations import Evaluations, learn_all
 from pomp.runs.extending import Growth
 from pomp.runs.folder import (
     DEVICE,
@@ -33,12 +32,11 @@ from pomp.runs.results import (
     SUMMARY_FILE,
     LearnedMachine,
     LearningResult,
-    read_learned,
-    sum_up,
+    read_all,
     write_policy,
 )
 from pomp.runs.transitions import TransitionsRun
-from pomp.runs.work import OnEvent, Stages, Watch, Work, drive
+from pomp.runs.work import OnEvent, Work
 from pomp.tasks.task import Setting
 from pomp.version import __version__
 
@@ -211,13 +209,9 @@ def train_hprl(
     device = check_device(asked.device or (before[0] if before else "cpu"))
     run = HprlRun(plan, device, folder)
     folder.open("train", run.describe, resume=resume, growth=run.growth())
+    run.learned = read_all(plan.pairs, folder)
     was_finished = folder.has(SUMMARY_FILE)
-    run.read()
-    is_finished = was_finished or drive(Stages(run.works()), Watch(on_event))
-    learned = tuple(run.learned.values())
-    if is_finished and not was_finished:
-        folder.write_text(SUMMARY_FILE, json.dumps(sum_up(learned, HPRL), indent=1) + "\n")
-    return LearningResult(is_finished, was_finished, learned, len(plan.pairs), folder.path, HPRL)
+    return learn_all(run, len(plan.pairs), HPRL, on_event, was_finished=was_finished)
 
 
 class HprlRun:
@@ -261,13 +255,6 @@ class HprlRun:
 
     def _folder_of(self, setting: Setting, seed: int) -> RunFolder:
         return self.folder.within(*name_of(setting, seed))
-
-    def read(self) -> None:
-        """Take up what an earlier run has evaluated."""
-        for setting, seed in self.pairs:
-            place = self._folder_of(setting, seed)
-            if place.has(EVALUATION_FILE):
-                self.learned[setting.task.name, seed] = read_learned(setting, seed, place)
 
     def works(self) -> Iterator[Work]:
         """Yield the works that are left, each when those before are finished."""

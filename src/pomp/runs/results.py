@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from pomp.machine.text import SUFFIX, print_machine
 from pomp.machine.transitions import DecisionList
 from pomp.machine.zoo import load_machine
 from pomp.runs.asked import task_modules
-from pomp.runs.folder import RunFolder
+from pomp.runs.folder import RunFolder, name_of
 from pomp.runs.published import published
 from pomp.tasks.catalog import is_shipped
 from pomp.tasks.task import Setting
@@ -294,6 +294,24 @@ def read_learned(
     told = read_json(folder.path / EVALUATION_FILE, "evaluation", _EVALUATION)
     row = {name: value for name, value in told.items() if name != "returns"}
     return LearnedMachine(setting, seed, row, folder, allow)
+
+
+def read_all(
+    pairs: Iterable[tuple[Setting, int]], folder: RunFolder, allow: tuple[str, ...] = ()
+) -> dict[tuple[str, int], LearnedMachine]:
+    """Read what the earlier run of a folder has written, by task and seed.
+
+    Args:
+        pairs: every task with every seed.
+        folder: the run's.
+        allow: modules, beside the tasks', that its files may name.
+    """
+    found = {}
+    for setting, seed in pairs:
+        place = folder.within(*name_of(setting, seed))
+        if place.has(EVALUATION_FILE):
+            found[setting.task.name, seed] = read_learned(setting, seed, place, allow)
+    return found
 
 
 def sum_up(learned: Sequence[LearnedMachine], method: str) -> dict[str, Any]:

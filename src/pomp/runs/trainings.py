@@ -5,7 +5,6 @@ machine, its programs as text, metrics, evaluation, a picture and an animation. 
 the checkpoints of the transitions, which stay so that a finished training can be extended.
 """
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -34,7 +33,7 @@ from pomp.runs.asked import (
     task_modules,
     with_sources,
 )
-from pomp.runs.evaluations import Evaluations
+from pomp.runs.evaluations import Evaluations, learn_all
 from pomp.runs.evolutions import EvolveRun
 from pomp.runs.extending import Growth
 from pomp.runs.folder import RunFolder, as_folder, name_of
@@ -46,16 +45,14 @@ from pomp.runs.quantised import quantise_learned
 from pomp.runs.results import (
     EVALUATION_FILE,
     SUMMARY_FILE,
-    LearnedMachine,
     LearningResult,
-    read_learned,
-    sum_up,
+    read_all,
     write_learned,
 )
 from pomp.runs.search_plan import module_of
 from pomp.runs.searches import SearchRun
 from pomp.runs.transitions import TransitionsRun, remove_checkpoints
-from pomp.runs.work import OnEvent, Stages, Watch, Work, drive
+from pomp.runs.work import OnEvent, Work
 from pomp.tasks.task import Setting
 from pomp.version import __version__
 
@@ -138,21 +135,11 @@ def train(
         where = check_device(device or (before[0] if before else "cpu"))
         with closing(TrainRun(plan, where, folder)) as run:
             folder.open("train", run.describe, resume=resume, growth=run.growth())
-            return _run(run, on_event)
-
-
-def _run(run: "TrainRun", on_event: OnEvent | None) -> LearningResult:
-    """Do what is left of a training."""
-    was_finished = run.folder.has(SUMMARY_FILE)
-    is_finished = was_finished or drive(Stages(run.works()), Watch(on_event))
-    learned = tuple(run.learned.values())
-    if is_finished and not was_finished:
-        run.folder.write_text(
-            SUMMARY_FILE, json.dumps(sum_up(learned, run.plan.method), indent=1) + "\n"
-        )
-        run.remove_own()
-    planned, path, method = len(run.plan.pairs), run.folder.path, run.plan.method
-    return LearningResult(is_finished, was_finished, learned, planned, path, method)
+            was_finished, planned = folder.has(SUMMARY_FILE), len(plan.pairs)
+            found = learn_all(run, planned, plan.method, on_event, was_finished=was_finished)
+            if found.is_finished and not was_finished:
+                run.remove_own()
+            return found
 
 
 def _check_teaching(plan: TrainPlan) -> None:
@@ -183,13 +170,9 @@ class TrainRun:
         self._evolved: dict[tuple[str, int], ProgramMachine] = dict(plan.machines)
         self._ensembles: list[TransitionsRun] = []
         self._own: dict[tuple[str, int], OwnTransitionsRun] = {}
-        self.learned: dict[tuple[str, int], LearnedMachine] = {}
         sources = [*plan.own_sensors, *([plan.own.method.source] if plan.own else [])]
         trusted = (*folder.allow, *modules_of(sources))
-        for setting, seed in plan.pairs:
-            place = self._folder_of(setting, seed)
-            if place.has(EVALUATION_FILE):
-                self.learned[setting.task.name, seed] = read_learned(setting, seed, place, trusted)
+        self.learned = read_all(plan.pairs, folder, trusted)
 
     @property
     def pairs(self) -> list[tuple[Setting, int]]:

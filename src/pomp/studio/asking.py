@@ -34,9 +34,7 @@ class _Query(BaseModel):
 class WorldAsked(_Asked):
     """A start that was edited, as `docs/STUDIO.md` describes worlds."""
 
-    size: Annotated[
-        list[Annotated[int, Field(ge=1, le=LIMITS.side)]], Field(min_length=2, max_length=2)
-    ]
+    size: Annotated[list[Side], Field(min_length=2, max_length=2)]
     cells: Annotated[list[Byte], Field(max_length=LIMITS.cells)]
     pose: Annotated[int, Field(ge=0, lt=4 * LIMITS.cells)]
 

@@ -199,11 +199,6 @@ def to_markdown(document: Document) -> str:
     return "\n".join(lines) + "\n"
 
 
-def grid_to_markdown(grid: Grid) -> str:
-    """Return a table as Markdown, its caption below."""
-    return "\n".join(_grid_lines(grid)) + "\n"
-
-
 def _block_lines(block: Block) -> list[str]:
     if isinstance(block, Grid):
         return _grid_lines(block)
