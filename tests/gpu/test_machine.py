@@ -31,6 +31,14 @@ KINDS = pytest.mark.parametrize(
 )
 
 
+@pytest.fixture(params=["some members", "enough to learn in blocks"])
+def fewest(request, monkeypatch):
+    """Both ways of learning, whatever the number of members."""
+    from pomp.learning import block_epochs
+
+    monkeypatch.setattr(block_epochs, "FEWEST", 1 if "blocks" in request.param else 10**6)
+
+
 def train(device, changes, tasks=("UpNDown", "Farmer"), updates=4):
     config = configure_learning("paper", {**SMALL, **changes})
     settings = [find_task(name).configure() for name in tasks]
@@ -45,6 +53,7 @@ def train(device, changes, tasks=("UpNDown", "Farmer"), updates=4):
     return training
 
 
+@pytest.mark.usefixtures("fewest")
 @KINDS
 def test_training_on_a_gpu_gives_the_same_bytes_twice(changes):
     first, second = (train("cuda", changes).to_arrays()[0] for _ in range(2))
@@ -52,6 +61,7 @@ def test_training_on_a_gpu_gives_the_same_bytes_twice(changes):
         assert array.tobytes() == second[name].tobytes(), name
 
 
+@pytest.mark.usefixtures("fewest")
 @KINDS
 def test_a_checkpoint_goes_on_to_the_same_bytes(changes):
     whole, cut = train("cuda", changes), train("cuda", changes, updates=2)
@@ -61,6 +71,25 @@ def test_a_checkpoint_goes_on_to_the_same_bytes(changes):
         again.step()
     for name, array in whole.to_arrays()[0].items():
         assert array.tobytes() == again.to_arrays()[0][name].tobytes(), name
+
+
+def test_a_member_learns_the_same_bytes_alone_and_in_company(monkeypatch):
+    """From the same rollouts: what networks say while these are played is still rounded by size."""
+    from pomp.learning import block_epochs
+
+    monkeypatch.setattr(block_epochs, "FEWEST", 1)
+    training = train("cuda", {}, updates=0)
+    batch, _ = training.rollouts.collect()
+    orders, learner = training._draw_orders().transpose(0, 1), training.learner
+    first = learner.parameters.detach().clone()
+    learner.learn(batch, orders, 0)
+    for number, member in enumerate(training.members):
+        own = slice(number, number + 1)
+        network = Ensemble(learner.network.shape, [len(member.modes)], "cuda")
+        rates = torch.full((1,), member.learning_rate, device="cuda")
+        alone = Learner(learner.config, network, first[own], rates)
+        alone.learn(RolloutBatch(*(part[own] for part in batch.parts)), orders[:, own], 0)
+        assert torch.equal(alone.parameters[0], learner.parameters[number])
 
 
 @KINDS
@@ -99,6 +128,7 @@ UPDATES = {
 }
 
 
+@pytest.mark.usefixtures("fewest")
 @pytest.mark.parametrize("name", UPDATES)
 def test_an_update_is_the_cpus(name):
     """But for rounding: networks multiply in TF32 on a GPU."""
