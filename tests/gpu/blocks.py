@@ -11,7 +11,8 @@ from pomp.learning.blockwise import THREADS, StepSettings
 from pomp.learning.config import PpoConfig
 from pomp.learning.ppo import Learner, RolloutBatch, loss_settings
 from pomp.machine.config import NetworkConfig
-from pomp.machine.network import Ensemble, Shape, draw_weights
+from pomp.machine.layers import Shape, draw_weights
+from pomp.machine.network import Ensemble
 
 CONFIG = PpoConfig(actors=6, steps=1, minibatch=3, epochs=1, total=600)
 SHAPE = Shape(NetworkConfig(hidden=3), 5, 6, 3)

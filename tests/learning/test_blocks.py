@@ -8,7 +8,8 @@ from pomp.learning.block_epochs import BlockEpochs, fits_blocks
 from pomp.learning.config import PpoConfig
 from pomp.learning.ppo import Learner, RolloutBatch
 from pomp.machine.config import NetworkConfig
-from pomp.machine.network import Ensemble, Shape, draw_weights
+from pomp.machine.layers import Shape, draw_weights
+from pomp.machine.network import Ensemble
 
 MODES = (4, 2, 3)
 CASES = {

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import arg
+from tyro.conf import UseAppendAction, arg
 
 from pomp.cli.inputs import (
     Allowed,

@@ -25,7 +25,8 @@ from pomp.learning.blockwise import (
 )
 from pomp.learning.clipped_loss import LossSettings, Outputs, PpoLoss
 from pomp.machine.fused import fits
-from pomp.machine.network import CHANNELS, FILTERS, KERNELS, Ensemble, Shape
+from pomp.machine.layers import CHANNELS, FILTERS, KERNELS, Shape
+from pomp.machine.network import Ensemble
 from pomp.machine.network_cuda import ABSENT, MOST_HIDDEN, STRIDE
 
 if TYPE_CHECKING:

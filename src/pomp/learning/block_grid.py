@@ -33,7 +33,7 @@ from pomp.learning.blockwise import (
     no_sums,
     pass_four,
 )
-from pomp.machine.network import CHANNELS, FILTERS
+from pomp.machine.layers import CHANNELS, FILTERS
 from pomp.machine.network_cuda import STRIDE
 
 

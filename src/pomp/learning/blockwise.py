@@ -22,7 +22,7 @@ import numpy as np
 from numba import float32
 
 from pomp.core.compiling import scalar
-from pomp.machine.network import FILTERS, KERNELS
+from pomp.machine.layers import FILTERS, KERNELS
 from pomp.machine.network_cuda import LEVELS, STRIDE
 
 LANES, WARPS = 32, 8
