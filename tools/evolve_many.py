@@ -5,7 +5,8 @@
 
 A job is `TASK[:NAME=VALUE...]`, as `Seesaw:sensors=compass` or `TopOff:sizes=12x12+16x16`; it has a
 name of its own, a folder of that name under OUT with a run of `pomp evolve` for each seed, and a
-line in `OUT/results.jsonl` for each of these. A job that was run for fewer minutes before goes on.
+line in `OUT/results.jsonl` for each of these. A job that was run for fewer minutes before goes on;
+then its last line counts.
 """
 
 import argparse
@@ -68,9 +69,11 @@ def search(out: Path, job: str, seed: int, minutes: float, device: str) -> dict[
     from pomp.machine import print_machine
 
     task, settings = read_job(job)
-    place, since = out / f"{job.replace(':', '_')}" / f"s{seed}", time.monotonic()
-    is_begun = place.exists()
+    place, before = out / f"{job.replace(':', '_')}" / f"s{seed}", rows_of(out).get((job, seed))
     progress: list[tuple[float, float]] = []  # seconds, and the best return in validation by then
+    since = time.monotonic()
+    if before:
+        progress, since = [*map(tuple, before["progress"])], since - 60 * before["minutes"]
 
     def note(_: "Event") -> None:
         for metrics in place.rglob("metrics.jsonl"):
@@ -80,7 +83,7 @@ def search(out: Path, job: str, seed: int, minutes: float, device: str) -> dict[
 
     made = pomp.evolve(
         task, seeds=seed, minutes=minutes, settings=settings, device=device, out=place,
-        on_event=note, resume=is_begun,
+        on_event=note, resume=place.exists(),
     )  # fmt: skip
     learned = made.learned[0]
     told = {name: learned.row[name] for name in ("mean", "validation", "clean", "search")}
@@ -89,6 +92,13 @@ def search(out: Path, job: str, seed: int, minutes: float, device: str) -> dict[
     if "sizes" in settings:
         found["longer"] = {"100x100": at_100x100(learned.machine)}
     return {**found, "progress": progress, "machine": print_machine(learned.machine)}
+
+
+def rows_of(out: Path) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return what a folder or a file holds, by job and seed: the last line of each."""
+    file = out / "results.jsonl" if out.is_dir() else out
+    told = map(json.loads, file.read_text().splitlines() if file.exists() else ())
+    return {(row["job"], row["seed"]): row for row in told}
 
 
 def longer_of(task: str) -> tuple[int, ...]:
@@ -150,7 +160,7 @@ def main() -> int:
     parser.add_argument("jobs", nargs="*")
     asked = parser.parse_intermixed_args()
     if asked.table:
-        print(table_of([json.loads(line) for line in asked.out.read_text().splitlines()]))
+        print(table_of([*rows_of(asked.out).values()]))
         return 0
     os.environ["POMP_THREADS"] = "1"  # a search is a process
     asked.out.mkdir(parents=True, exist_ok=True)
