@@ -26,17 +26,10 @@ KINDS = pytest.mark.parametrize(
     "changes",
     [
         pytest.param({}, id="feed-forward"),
+        pytest.param({"ppo.blocks": True}, id="in blocks"),
         pytest.param({"network.memory": 8, "ppo.minibatch": 64}, id="recurrent"),
     ],
 )
-
-
-@pytest.fixture(params=["some members", "enough to learn in blocks"])
-def fewest(request, monkeypatch):
-    """Both ways of learning, whatever the number of members."""
-    from pomp.learning import block_epochs
-
-    monkeypatch.setattr(block_epochs, "FEWEST", 1 if "blocks" in request.param else 10**6)
 
 
 def train(device, changes, tasks=("UpNDown", "Farmer"), updates=4):
@@ -53,7 +46,6 @@ def train(device, changes, tasks=("UpNDown", "Farmer"), updates=4):
     return training
 
 
-@pytest.mark.usefixtures("fewest")
 @KINDS
 def test_training_on_a_gpu_gives_the_same_bytes_twice(changes):
     first, second = (train("cuda", changes).to_arrays()[0] for _ in range(2))
@@ -61,7 +53,6 @@ def test_training_on_a_gpu_gives_the_same_bytes_twice(changes):
         assert array.tobytes() == second[name].tobytes(), name
 
 
-@pytest.mark.usefixtures("fewest")
 @KINDS
 def test_a_checkpoint_goes_on_to_the_same_bytes(changes):
     whole, cut = train("cuda", changes), train("cuda", changes, updates=2)
@@ -73,12 +64,9 @@ def test_a_checkpoint_goes_on_to_the_same_bytes(changes):
         assert array.tobytes() == again.to_arrays()[0][name].tobytes(), name
 
 
-def test_a_member_learns_the_same_bytes_alone_and_in_company(monkeypatch):
+def test_a_member_learns_the_same_bytes_alone_and_in_company():
     """From the same rollouts: what networks say while these are played is still rounded by size."""
-    from pomp.learning import block_epochs
-
-    monkeypatch.setattr(block_epochs, "FEWEST", 1)
-    training = train("cuda", {}, updates=0)
+    training = train("cuda", {"ppo.blocks": True}, updates=0)
     batch, _ = training.rollouts.collect()
     orders, learner = training._draw_orders().transpose(0, 1), training.learner
     first = learner.parameters.detach().clone()
@@ -128,7 +116,6 @@ UPDATES = {
 }
 
 
-@pytest.mark.usefixtures("fewest")
 @pytest.mark.parametrize("name", UPDATES)
 def test_an_update_is_the_cpus(name):
     """But for rounding: networks multiply in TF32 on a GPU."""

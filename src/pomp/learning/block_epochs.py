@@ -32,8 +32,6 @@ from pomp.machine.network_cuda import ABSENT, MOST_HIDDEN, STRIDE
 if TYPE_CHECKING:
     from pomp.learning.ppo import RolloutBatch
 
-FEWEST = 64
-"""Members from which on a GPU is filled by a block for each."""
 _INNER = {"grid.0": CHANNELS, "grid.1": FILTERS, "grid.2": FILTERS}
 """How many columns of a layer belong to one place: they lie side by side in working order."""
 

@@ -229,14 +229,15 @@ class Learner:
         self._fused = None if self._blocks else self._fuse()
 
     def _divide(self) -> "BlockEpochs | None":
-        """Return epochs in which each member learns alone, on a GPU that they fill."""
+        """Return epochs in which each member learns alone, on a GPU and if they are asked for."""
         network, parameters = self.network, self.parameters
-        if parameters.device.type != "cuda" or not isinstance(network, Ensemble):
+        is_possible = parameters.device.type == "cuda" and parameters.dtype == torch.float32
+        if not (self.config.blocks and is_possible and isinstance(network, Ensemble)):
             return None
-        from pomp.learning.block_epochs import FEWEST, BlockEpochs, fits_blocks
+        from pomp.learning.block_epochs import BlockEpochs, fits_blocks
 
-        steps, is_single = self.config.minibatch, parameters.dtype == torch.float32
-        if len(parameters) < FEWEST or not is_single or not fits_blocks(network.shape, steps):
+        steps = self.config.minibatch
+        if not fits_blocks(network.shape, steps):
             return None
         return BlockEpochs(network, self._learning_rates, steps)
 
