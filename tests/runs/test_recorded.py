@@ -42,7 +42,7 @@ COSTS = ("program", "score", "return", "candidates", "executions", "actions")
     [("evolve-farmer", "Farmer", "perceptions", 0), ("evolve-up", "UpNDown", "compass", 2)],
 )
 def test_an_evolution_finds_the_machine_it_found(name, task, sensors, seed):
-    found = pomp.evolve(task, sensors=sensors, seeds=seed, rounds=3, settings=SMALL).best
+    found = pomp.evolve(task, sensors=sensors, seeds=seed, rounds=10, settings=SMALL).best
     recorded = RECORDED[name]
     assert print_machine(found.machine) == recorded["machine"]
     assert (found.row["validation"], found.mean) == (recorded["validation"], recorded["mean"])

@@ -39,7 +39,8 @@ class EvolveConfig:
     without: tuple[str, ...] = field(default=(), metadata=ADDED)
     """Actions that no program may take, as putMarker."""
     chains: int = 32
-    """Machines that are annealed side by side in a round."""
+    """Machines that are annealed side by side in a round; in later ones a quarter as many, with
+    four times as many steps each."""
     teams: int = 2
     """Rounds that are computed at the same time, each on a core of its own if there is one. The
     result depends on this number, but not on the number of cores."""

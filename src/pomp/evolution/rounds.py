@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pomp.core.configs import MOST
 from pomp.core.streams import Purpose, branch, open_streams
 from pomp.evolution.anneal import Annealing
 from pomp.evolution.config import MOST_COST, EvolveConfig
@@ -99,8 +100,10 @@ def run_round(
         What was found, or None if the round was stopped before its end.
     """
     stream = branch(draws_of(seed, one.number), CHAINS)[0]
+    steps = config.steps * config.chains // len(one.machines)  # fewer chains take more each
+    own = replace(stricter(config, one.strictness), steps=min(max(1, steps), MOST))
     annealing = Annealing(
-        setting, ground, one.machines.copy(), stream, stricter(config, one.strictness),
+        setting, ground, one.machines.copy(), stream, own,
         temperature_factor=one.temperature_factor, length_factor=one.length_factor,
         action_factor=one.action_factor, is_mirrored=one.is_mirrored, threads=threads,
     )  # fmt: skip

@@ -54,6 +54,7 @@ _MORE_STARTS = 4  # times as many starts at most
 _GROWTH = 0.35  # probability that a later round begins with a mode more
 _TEMPERATURES = (0.03, 0.1, 0.3, 1.0)  # temperature factors of later rounds, one is drawn
 _LENGTHS = (0.3, 0.6, 1.2)  # length factors of later rounds, one is drawn
+_DEEPER = 4  # times fewer chains a later round has, each of them so many times as long
 
 _MOST_GIVEN, _GIVEN_TEMPERATURE = 8, 0.3  # given machines that begin populations, and how warm
 _UNCLEAN = 1.0  # what an episode costs in validation in which a machine is not clean
@@ -124,6 +125,11 @@ class Evolution:
         task, starts = self.setting.task, self.config.starts
         begin_alike = task.starts is not None and len(self.setting.list_starts()) == 1
         return max(1, starts // 4) if begin_alike else starts
+
+    @property
+    def _later_chains(self) -> int:
+        """How many chains a round has that continues a population."""
+        return max(1, self.config.chains // _DEEPER)
 
     @property
     def is_solved(self) -> bool:
@@ -359,7 +365,7 @@ class Evolution:
         """Return the chains of one of an epoch's first rounds; `draws` is `[1]`, its stream."""
         if kind == _WALKER:
             return walkers(self.config)
-        machines = first_machines(self._programs(draws))
+        machines = first_machines(self._programs(draws, self.config.chains))
         if kind == _FOUR:
             machines = divide(machines, 0)
         return machines if kind == _ONE else with_images(machines)
@@ -376,7 +382,7 @@ class Evolution:
             draws: `[1]` uint64, the stream of the round.
         """
         rank = min(int(-np.log(1 - uniforms[0])), len(population.machines) - 1)
-        chosen = population.machines[rank].repeat(self.config.chains)
+        chosen = population.machines[rank].repeat(self._later_chains)
         if chosen.modes == self.config.modes or uniforms[1] >= _GROWTH:
             return chosen
         return self._grow(chosen, int(uniforms[4] * chosen.modes), draws)
@@ -389,20 +395,20 @@ class Evolution:
             source: the mode that is doubled, mirrored or divided.
             draws: `[1]` uint64, the stream of the round.
         """
-        grown, twins = machines.grown(self._programs(draws)), machines.split(source)
+        fresh = self._programs(draws, len(machines))
+        grown, twins = machines.grown(fresh), machines.split(source)
         kind = np.arange(len(machines)) % 4
         grown.put(kind > 0, twins.take(kind > 0))
         mirror(grown, kind == 2, sensors_of(self.config))
         grown.put(kind == 3, divide(machines.take(kind == 3), source))
         return grown
 
-    def _programs(self, draws: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """Draw a random program for each chain: `[C, L]` uint8; `draws` is `[1]`."""
-        config, chains = self.config, np.arange(self.config.chains)
-        streams = branch(branch(draws, NEW), chains)
-        blank = np.full((len(chains), config.tokens), LEAPS.pad, np.uint8)
-        fresh = np.ones(len(chains), np.bool_)
-        return propose_programs(blank, fresh, streams, "rich", limits_of(config))
+    def _programs(self, draws: NDArray[np.uint64], chains: int) -> NDArray[np.uint8]:
+        """Draw a random program for each of so many chains: `[C, L]` uint8; `draws` is `[1]`."""
+        streams = branch(branch(draws, NEW), np.arange(chains))
+        blank = np.full((chains, self.config.tokens), LEAPS.pad, np.uint8)
+        fresh = np.ones(chains, np.bool_)
+        return propose_programs(blank, fresh, streams, "rich", limits_of(self.config))
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return what a search must remember to go on: arrays by name, and values for JSON.
@@ -448,11 +454,14 @@ class Evolution:
 
         everyone = enumerate(values["scores"])
         hall, holding, *populations = (read_population(number, *told) for number, told in everyone)
-        pending = [
-            Round(read(f"{_PENDING}{place}.", self.config.chains), **one)
-            for place, one in enumerate(values["pending"])
-        ]
-        has_begun = values["round"] - values["epoch"] >= self._first_rounds(values["epoch"])
+        begun = values["epoch"] + self._first_rounds(values["epoch"])
+
+        def read_pending(place: int, one: dict[str, Any]) -> Round:
+            chains = self.config.chains if one["number"] < begun else self._later_chains
+            return Round(read(f"{_PENDING}{place}.", chains), **one)
+
+        pending = [read_pending(place, one) for place, one in enumerate(values["pending"])]
+        has_begun = values["round"] >= begun
         check_progress(hall, populations, pending, values, has_begun)
         self.hall, self.holding = hall, holding
         self.populations, self.pending = populations, pending

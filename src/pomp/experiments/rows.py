@@ -102,14 +102,14 @@ _ROWS = (
         name="text",
         label="rules, perceptions",
         kind="rules",
-        revision=4,
+        revision=5,
         settings={"sensors": "perceptions"},
     ),
     TableRow(
         name="best",
         label="rules, compass",
         kind="rules",
-        revision=4,
+        revision=5,
         settings={"sensors": "compass"},
     ),
 )
