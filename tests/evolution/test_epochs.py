@@ -8,12 +8,14 @@ import pytest
 from drawing import config_of, random_machines
 
 from pomp.core.storage import read_arrays, write_arrays
+from pomp.core.streams import Purpose
 from pomp.dsl.vocabulary import LEAPS
 from pomp.evolution import search
 from pomp.evolution.genome import Machines, first_machines
+from pomp.evolution.ground import some_ground
 from pomp.evolution.play import Scores
 from pomp.evolution.population import is_robust
-from pomp.evolution.rounds import Round, RoundResult, stricter
+from pomp.evolution.rounds import Round, RoundResult, run_round, stricter
 from pomp.evolution.search import Evolution
 from pomp.tasks.catalog import find_task
 
@@ -162,6 +164,30 @@ def test_starts_have_a_limit(monkeypatch) -> None:
         evolution.advance(lambda: False)
     assert [one.starts for one in script.begun][:10] == [4] * 7 + [8, 16, 16]
     assert evolution.starts == 16
+
+
+# ---------------------------------------------------------------- chains
+
+
+def test_rounds_that_go_on_have_a_quarter_of_the_chains(monkeypatch) -> None:
+    evolution, script = scripted(monkeypatch, {}, teams=1)
+    for _ in range(12):
+        evolution.advance(lambda: False)
+    assert [len(one.machines) for one in script.begun] == [8] * 6 + [2] * 6
+
+
+def test_fewer_chains_take_as_many_steps_together() -> None:
+    setting, config = find_task("UpNDown").configure(), config_of(chains=8, steps=40)
+    ground = some_ground(setting, config, 2, 0, Purpose.PROGRAMS, "cpu")
+    for chains in (8, 2, 1):
+        machines = random_machines(1, 2, seed=3, config=config).repeat(chains)
+        found = run_round(setting, ground, 0, config, Round(machines, 9, 0, 2, 1.0, 1.0), never)
+        assert found is not None
+        assert found.evaluated == chains + 8 * 40
+
+
+def never(_: int) -> bool:
+    return False
 
 
 # ---------------------------------------------------------------- strictness
