@@ -9,37 +9,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pomp.core.streams import Purpose, branch, draw_units
-from pomp.dsl.mutation import propose_programs
-from pomp.dsl.vocabulary import LEAPS
+from pomp.evolution.beginnings import (
+    FOUR,
+    MIRRORED,
+    ONE,
+    PAIR,
+    WALKER,
+    continued_chains,
+    fresh_chains,
+    later_chains,
+)
 from pomp.evolution.checkpoint import check_progress, machines_of, values_schema
 from pomp.evolution.config import BUDGETS, EvolveConfig
-from pomp.evolution.genome import (
-    Machines,
-    divide,
-    first_machines,
-    limits_of,
-    mirror,
-    sensors_of,
-    walkers,
-    with_images,
-)
+from pomp.evolution.genome import Machines
 from pomp.evolution.ground import Ground, some_ground
 from pomp.evolution.play import Scores, StoppedError, play_machines
 from pomp.evolution.population import KEPT, Population, is_robust
-from pomp.evolution.rounds import CHOICES, NEW, Round, RoundResult, draws_of, stricter
+from pomp.evolution.rounds import CHOICES, Round, RoundResult, draws_of, stricter
 from pomp.evolution.teams import Teams
 from pomp.tasks.task import Setting
 
-_ONE, _PAIR, _FOUR, _WALKER = range(4)  # how machines begin; pair, four: with mirror images
-_MIRRORED = (_PAIR, _FOUR)
 _TRIALS = {
     "perceptions": (
-        (_PAIR, 0.5, 1), (_FOUR, 0.5, 1), (_ONE, 1.0, 1), (_PAIR, 1.0, 1),
-        (_FOUR, 2.0, 5), (_FOUR, 1.0, 5), (_PAIR, 1.0, 5),
+        (PAIR, 0.5, 1), (FOUR, 0.5, 1), (ONE, 1.0, 1), (PAIR, 1.0, 1),
+        (FOUR, 2.0, 5), (FOUR, 1.0, 5), (PAIR, 1.0, 5),
     ),
     "compass": (
-        (_WALKER, 0.5, 1), (_FOUR, 0.5, 1), (_WALKER, 1.0, 1),
-        (_PAIR, 1.0, 1), (_ONE, 2.0, 1), (_FOUR, 2.0, 1),
+        (WALKER, 0.5, 1), (FOUR, 0.5, 1), (WALKER, 1.0, 1),
+        (PAIR, 1.0, 1), (ONE, 2.0, 1), (FOUR, 2.0, 1),
     ),
 }  # fmt: skip
 # An epoch's first rounds, which begin populations: how, their `length_factor`, `action_factor`.
@@ -51,10 +48,8 @@ _STALE = 10  # rounds without improvement that end an epoch
 _HOPEFUL = 0.5  # share of an epoch's best fitness that its machines must earn in validation by then
 _OVERFIT = 0.03  # an epoch whose machines are that much better on its starts gets more of them
 _MORE_STARTS = 4  # times as many starts at most
-_GROWTH = 0.35  # probability that a later round begins with a mode more
 _TEMPERATURES = (0.03, 0.1, 0.3, 1.0)  # temperature factors of later rounds, one is drawn
 _LENGTHS = (0.3, 0.6, 1.2)  # length factors of later rounds, one is drawn
-_DEEPER = 4  # times fewer chains a later round has, each of them so many times as long
 
 _MOST_GIVEN, _GIVEN_TEMPERATURE = 8, 0.3  # given machines that begin populations, and how warm
 _UNCLEAN = 1.0  # what an episode costs in validation in which a machine is not clean
@@ -125,11 +120,6 @@ class Evolution:
         task, starts = self.setting.task, self.config.starts
         begin_alike = task.starts is not None and len(self.setting.list_starts()) == 1
         return max(1, starts // 4) if begin_alike else starts
-
-    @property
-    def _later_chains(self) -> int:
-        """How many chains a round has that continues a population."""
-        return max(1, self.config.chains // _DEEPER)
 
     @property
     def is_solved(self) -> bool:
@@ -210,13 +200,13 @@ class Evolution:
             return Round(machines, number, number, self.starts, _GIVEN_TEMPERATURE, 1.0)
         if place < len(trials):
             kind, length, more_actions = trials[place]
-            machines, is_mirrored = self._fresh_chains(kind, draws), kind in _MIRRORED
+            machines, is_mirrored = fresh_chains(kind, draws, self.config), kind in MIRRORED
             return Round(
                 machines, number, number, self.starts, 1.0, length, more_actions, is_mirrored
             )
         uniforms = draw_units(branch(draws, CHOICES), 5)[:, 0]
         population = self._choose_population(place - len(trials))
-        machines = self._continued_chains(population, uniforms, draws)
+        machines = continued_chains(population, uniforms, draws, self.config)
         temperature = _TEMPERATURES[int(uniforms[2] * len(_TEMPERATURES))]
         length = _LENGTHS[int(uniforms[3] * len(_LENGTHS))]
         strictness = _STRICT if place < len(trials) + _STAGES[0][0] else _STRICTER
@@ -361,55 +351,6 @@ class Evolution:
             place -= rounds
         return self.populations[0]
 
-    def _fresh_chains(self, kind: int, draws: NDArray[np.uint64]) -> Machines:
-        """Return the chains of one of an epoch's first rounds; `draws` is `[1]`, its stream."""
-        if kind == _WALKER:
-            return walkers(self.config)
-        machines = first_machines(self._programs(draws, self.config.chains))
-        if kind == _FOUR:
-            machines = divide(machines, 0)
-        return machines if kind == _ONE else with_images(machines)
-
-    def _continued_chains(
-        self, population: Population, uniforms: NDArray[np.float64], draws: NDArray[np.uint64]
-    ) -> Machines:
-        """Return chains that begin with a machine of a population, perhaps with a mode more.
-
-        Args:
-            population: the population; its better machines are chosen more often.
-            uniforms: `[5]` float64, random numbers: which machine, whether it grows, (two of the
-                caller's,) and which mode it grows from.
-            draws: `[1]` uint64, the stream of the round.
-        """
-        rank = min(int(-np.log(1 - uniforms[0])), len(population.machines) - 1)
-        chosen = population.machines[rank].repeat(self._later_chains)
-        if chosen.modes == self.config.modes or uniforms[1] >= _GROWTH:
-            return chosen
-        return self._grow(chosen, int(uniforms[4] * chosen.modes), draws)
-
-    def _grow(self, machines: Machines, source: int, draws: NDArray[np.uint64]) -> Machines:
-        """Add a mode: for each fourth chain a random one, a twin, a mirror image, or a part.
-
-        Args:
-            machines: one for each chain, all alike.
-            source: the mode that is doubled, mirrored or divided.
-            draws: `[1]` uint64, the stream of the round.
-        """
-        fresh = self._programs(draws, len(machines))
-        grown, twins = machines.grown(fresh), machines.split(source)
-        kind = np.arange(len(machines)) % 4
-        grown.put(kind > 0, twins.take(kind > 0))
-        mirror(grown, kind == 2, sensors_of(self.config))
-        grown.put(kind == 3, divide(machines.take(kind == 3), source))
-        return grown
-
-    def _programs(self, draws: NDArray[np.uint64], chains: int) -> NDArray[np.uint8]:
-        """Draw a random program for each of so many chains: `[C, L]` uint8; `draws` is `[1]`."""
-        streams = branch(branch(draws, NEW), np.arange(chains))
-        blank = np.full((chains, self.config.tokens), LEAPS.pad, np.uint8)
-        fresh = np.ones(chains, np.bool_)
-        return propose_programs(blank, fresh, streams, "rich", limits_of(self.config))
-
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return what a search must remember to go on: arrays by name, and values for JSON.
 
@@ -457,7 +398,8 @@ class Evolution:
         begun = values["epoch"] + self._first_rounds(values["epoch"])
 
         def read_pending(place: int, one: dict[str, Any]) -> Round:
-            chains = self.config.chains if one["number"] < begun else self._later_chains
+            is_first = one["number"] < begun
+            chains = self.config.chains if is_first else later_chains(self.config)
             return Round(read(f"{_PENDING}{place}.", chains), **one)
 
         pending = [read_pending(place, one) for place, one in enumerate(values["pending"])]
