@@ -12,6 +12,7 @@ then its last line counts.
 import argparse
 import json
 import os
+import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
     from pomp.runs.work import Event
 
 
+TOOLS = Path(__file__).resolve().parent
 _HEADS = (
     *("job", "minutes", "return", "seeds", "clean", "at x16, 100x100", "machines tried"),
-    "95 % after",
+    *("95 % after", "commit"),
 )
 
 
@@ -87,11 +89,17 @@ def search(out: Path, job: str, seed: int, minutes: float, device: str) -> dict[
     )  # fmt: skip
     learned = made.learned[0]
     told = {name: learned.row[name] for name in ("mean", "validation", "clean", "search")}
-    found = {"job": job, "seed": seed, "minutes": minutes, **told}
+    found = {"job": job, "seed": seed, "minutes": minutes, "commit": commit_of_sources(), **told}
     found["longer"] = {scale: at_scale(learned.machine, scale) for scale in longer_of(task)}
     if "sizes" in settings:
         found["longer"] = {"100x100": at_100x100(learned.machine)}
     return {**found, "progress": progress, "machine": print_machine(learned.machine)}
+
+
+def commit_of_sources() -> str:
+    """Return the commit that this is a checkout of, or nothing."""
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, cwd=TOOLS, capture_output=True, text=True).stdout.strip()
 
 
 def rows_of(out: Path) -> dict[tuple[str, int], dict[str, Any]]:
@@ -119,7 +127,7 @@ def at_100x100(machine: "ProgramMachine") -> float:
     """Return what a machine earns there, with modes in proportion to the cells."""
     from pomp.machine.verification import verify
 
-    return float(verify(machine, size=(100, 100), episodes=100).mean)
+    return verify(machine, size=(100, 100), episodes=100).found.mean
 
 
 def table_of(rows: list[dict[str, Any]]) -> str:
@@ -137,6 +145,7 @@ def table_of(rows: list[dict[str, Any]]) -> str:
             f"{sum(row['clean'] for row in own)} of {len(own)}",
             f"{fmean(longer):.4f}" if longer else "", f"{tried / 1e6:.3g} M",
             " ".join(f"{seconds:.0f}" for seconds in reached) + " s",
+            ", ".join(dict.fromkeys(row["commit"] for row in own)),
         ]  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
