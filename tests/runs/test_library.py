@@ -169,7 +169,7 @@ def test_tasks_machines_and_results_show_themselves_in_a_line():
     assert repr(machine.task) == "Task(OneStroke of KarelHard)"
     setting = pomp.find_task("Harvester").configure("leaps", {"lag": "off"}, size=(6, 9))
     assert repr(setting) == "Setting(Harvester, leaps, lag=False, 6x9)"
-    assert str(pomp.evaluate(machine)) == "Evaluation(OneStroke: exact return 0.9969, starts 36)"
+    assert str(pomp.evaluate(machine)) == "Evaluation(OneStroke: exact return 0.9985, starts 36)"
     found = pomp.evolve("Farmer", rounds=1, settings=EVOLVE)
     mean = f"LearnedMachine(Farmer, seed 0: {found.best.mean:.4f})"
     assert repr(found) == f"LearningResult(finished, text: [{mean}])"
