@@ -47,6 +47,7 @@ AHEAD, TO_LEFT, TO_RIGHT, BEHIND, NOWHERE = (int(direction) for direction in Com
 MOVE, TURN_LEFT, TURN_RIGHT, PICK, PUT = (int(action) for action in Action)
 _FRONT, _LEFT, _RIGHT, _MARKERS, _ = (int(perception) for perception in Perception)
 _KEPT = WALL | FLAG  # what writing a count leaves alone
+_AT_ONCE = 8  # cells
 
 
 @scalar
@@ -154,6 +155,22 @@ def perceive(cells, constants, pose, perception):
 
 
 @scalar
+def _shown(cells, cell):
+    """Return the markers of a cell; `cell` is not negative, which saves a check."""
+    return cells[np.uint64(cell)] & COUNT
+
+
+@scalar
+def _are_bare(cells, cell):
+    """Whether no marker shows in `_AT_ONCE` cells from one on; a CPU reads them all at once."""
+    first = _shown(cells, cell) | _shown(cells, cell + 1)
+    second = _shown(cells, cell + 2) | _shown(cells, cell + 3)
+    third = _shown(cells, cell + 4) | _shown(cells, cell + 5)
+    fourth = _shown(cells, cell + 6) | _shown(cells, cell + 7)
+    return (first | second) | (third | fourth) == 0
+
+
+@scalar
 def way_to_marker(cells, constants, pose):
     """Return the rows down and the columns across to the nearest marker; twice 0: there is none.
 
@@ -165,14 +182,18 @@ def way_to_marker(cells, constants, pose):
     nearest, down, across = 0, 0, 0
     cell, last = 0, constants[HEIGHT] * width
     while cell < last:
-        if cells[cell] & COUNT != 0 and cell != own:
-            row = cell // width
-            rows, columns = row - own_row, cell - row * width - own_col
-            distance = abs(rows) + abs(columns)
-            if nearest == 0 or distance < nearest:
-                nearest, down, across = distance, rows, columns
-                last = min(last, (own_row + distance) * width)  # rows below cannot be nearer
-        cell += 1
+        end = min(cell + _AT_ONCE, last)
+        if end - cell == _AT_ONCE and _are_bare(cells, cell):
+            cell = end
+        while cell < end:
+            if _shown(cells, cell) != 0 and cell != own:
+                row = cell // width
+                rows, columns = row - own_row, cell - row * width - own_col
+                distance = abs(rows) + abs(columns)
+                if nearest == 0 or distance < nearest:
+                    nearest, down, across = distance, rows, columns
+                    last = min(last, (own_row + distance) * width)  # rows below cannot be nearer
+            cell += 1
     return down, across
 
 
