@@ -1,8 +1,8 @@
 """Small runs recorded at version 0.1.0 (commit 154c4c4) still give the same results.
 
 `search-bound`, `hprl` and `train-mmn` were recorded when they were added; the first with the
-paper's procedure as it is written. The evolutions were recorded anew when they began to search
-clean machines.
+paper's procedure as it is written. The evolutions were recorded anew with every change of their
+search, and have ten rounds, so that they also show rounds that go on with a population.
 
 `tests/data/recorded_runs.json` holds them. A change that moves one of them moves published numbers:
 record it anew only together with a **Results** entry in the changelog. What torch computes is
