@@ -79,11 +79,8 @@ def expected(name):
 
 
 def launch(kernel, blocks, *arguments, threads=THREADS):
-    """Launch on the simulator, on the tensors' own memory, with fewer threads where these may."""
-    from pomp.learning import gradient_cuda
-
-    is_fixed = kernel is gradient_cuda.learn_filters
-    kernel[blocks, threads if is_fixed else 32](*map(_plain, arguments))
+    """Launch on the simulator, on the tensors' own memory, with fewer threads."""
+    kernel[blocks, min(threads, 64)](*map(_plain, arguments))
 
 
 def simulate_in(*modules):

@@ -5,6 +5,8 @@ grid's feature, the library multiplies the large matrices, and four more launche
 convolutions, the normalised weights and Adam's step. The axes are those of `gradient_cuda`.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -12,10 +14,7 @@ from pomp.core.graphs import launch_on_stream
 from pomp.learning.adam import AdamSettings, AdamState, Gradients, adam_step
 from pomp.learning.clipped_loss import Collected, LossSettings, PpoLoss
 from pomp.learning.gradient_cuda import (
-    GROUP_THREADS,
-    GROUPS,
-    SHIFTS,
-    learn_filters,
+    join_patches,
     mask_cells,
     measure_gradients,
     write_gradients,
@@ -23,7 +22,11 @@ from pomp.learning.gradient_cuda import (
 from pomp.learning.head_gradient_cuda import Slopes, learn_heads
 from pomp.machine.fused import FusedNetwork
 from pomp.machine.layers import CHANNELS, FILTERS
-from pomp.machine.network_cuda import HEAD_THREADS, NetworkOutputs
+from pomp.machine.network_cuda import HEAD_THREADS, SIDE, NetworkOutputs
+
+TAPS = SIDE * SIDE * CHANNELS
+"""Weights of a filter of the first convolution."""
+_GROUPS = 8  # of steps, unless a mini-batch has fewer
 
 
 class FusedStep:
@@ -43,13 +46,13 @@ class FusedStep:
         def empty(*size: int) -> Tensor:
             return torch.empty(size, dtype=torch.float32, device=parameters.device)
 
-        groups, taps = min(GROUPS, batch), SHIFTS * CHANNELS
+        self._groups = math.gcd(_GROUPS, batch)
         self._slopes = Slopes(
             torch.empty_like(network.effective),
             empty(members, rows),
             empty(*((members, batch, shape.config.hidden) if shape.sees_grid else (1, 1, 1))),
-            empty(members, groups, taps, FILTERS),
-            empty(members, groups, SHIFTS, FILTERS),
+            empty(members, self._groups, TAPS, FILTERS),
+            empty(members, batch, FILTERS),
             empty(members, batch, FILTERS),
         )
         self._squares = empty(members, rows)
@@ -61,6 +64,8 @@ class FusedStep:
         if shape.sees_grid:
             self._cells, self._patches = map(torch.empty_like, (network.cells, network.patches))
             self._sums = empty(members, network.patches.shape[1], FILTERS)
+            self._hidden = empty(members, network.columns.shape[1], FILTERS)
+            self._shares = empty(members, self._groups, FILTERS, network.patches.shape[2])
 
     def step(
         self,
@@ -97,7 +102,7 @@ class FusedStep:
             self._outputs, loss, collected, found, slopes, threads=HEAD_THREADS,
         )  # fmt: skip
         if network.shape.sees_grid:
-            self._learn_grid(observations, first)
+            self._learn_grid()
         rows = network.lengths.shape[1], network.members
         launch_on_stream(
             write_gradients, rows, network.table, weights, network.lengths, slopes,
@@ -108,28 +113,34 @@ class FusedStep:
         adam_step(*adam, state, Gradients(self._gradients, norms, self._rates))
         return terms, norms
 
-    def _learn_grid(self, observations: Tensor, first: int) -> None:
-        """Compute gradients by the convolutions and the grid's last layer.
-
-        Args:
-            observations: `[E, N, C, H, W]` uint8.
-            first: the place of the mini-batch's first step among the N.
-        """
+    def _learn_grid(self) -> None:
+        """Compute gradients by the convolutions and the grid's last layer."""
         network, slopes = self._network, self._slopes
         features, cells = slopes.features, network.cells.flatten(2)
         torch.bmm(features.transpose(1, 2), cells, out=network.matrix(2, slopes.weights))
         torch.bmm(features, network.matrix(2), out=self._cells.flatten(2))
-        steps = network.batch, network.members
-        sums = self._sums.view(*reversed(steps), -1, FILTERS)
+        steps, sums = (network.batch, network.members), network.by_step(self._sums)
         given = network.cells, self._cells, sums, slopes.cell_biases
         launch_on_stream(mask_cells, steps, *given)
-        sums = self._sums
-        torch.bmm(sums.transpose(1, 2), network.patches, out=network.matrix(1, slopes.weights))
-        torch.bmm(sums, network.matrix(1), out=self._patches)
-        patches = self._patches.view(*reversed(steps), -1, self._patches.shape[2])
-        groups = slopes.filters.shape[1], network.members
-        seen = observations.flatten(3), network.shape.width, first, network.hidden, patches
-        launch_on_stream(
-            learn_filters, groups, *seen, slopes.filters, slopes.filter_biases,
-            threads=GROUP_THREADS,
-        )  # fmt: skip
+        shares = self._shares
+        torch.bmm(self._turn(self._sums), self._group(network.patches), out=shares.flatten(0, 1))
+        torch.sum(shares, dim=1, out=network.matrix(1, slopes.weights))
+        torch.bmm(self._sums, network.matrix(1), out=self._patches)
+        patches, sums = network.by_step(self._patches), network.by_step(self._hidden)
+        across = network.shape.width - SIDE + 1
+        given = across, network.hidden, patches, sums, slopes.filter_biases
+        launch_on_stream(join_patches, steps, *given)
+        filters = slopes.filters.flatten(0, 1)
+        torch.bmm(self._turn(network.columns), self._group(self._hidden), out=filters)
+
+    def _group(self, numbers: Tensor) -> Tensor:
+        """Return `[E, M * n, m]` as `[E * G, M / G * n, m]`; a view.
+
+        The library gives a sum of products to one block of threads, however long it is: so long
+        ones are divided into groups of steps.
+        """
+        return numbers.view(numbers.shape[0] * self._groups, -1, numbers.shape[2])
+
+    def _turn(self, numbers: Tensor) -> Tensor:
+        """Return `[E, M * n, m]` as `[E * G, m, M / G * n]`; a view."""
+        return self._group(numbers).transpose(1, 2)

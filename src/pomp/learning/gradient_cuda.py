@@ -6,10 +6,10 @@ The axes are those of `head_gradient_cuda`.
 import math
 
 import numpy as np
-from numba import cuda, float32, uint8
+from numba import cuda, float32
 
 from pomp.core.compiling import scalar
-from pomp.core.cuda import device_kernel, large_kernel
+from pomp.core.cuda import device_kernel
 from pomp.machine.layers import CHANNELS, FILTERS
 from pomp.machine.network_cuda import (
     ABSENT,
@@ -18,28 +18,18 @@ from pomp.machine.network_cuda import (
     CELLS_TILE,
     COLUMNS,
     FIRST,
-    FIRST_HIDDEN,
-    MOST_CELLS,
     REDUCED,
     SCALE,
     SECOND_SIDE,
     SHIFT,
-    SIDE,
     STRIDE,
     WEIGHT,
     add_up_block,
     effective_row,
-    load_masks,
     parameter_column,
 )
 
-GROUPS = 8
-"""G, unless a mini-batch has fewer steps."""
-SHIFTS = SIDE * SIDE
-"""Places of a filter of the first convolution."""
-GROUP_THREADS = SHIFTS * FILTERS
-"""Threads of the block that adds up a group: a warp for each place of a filter."""
-_FILTER_SUMS = SHIFTS * CHANNELS * FILTERS
+_SHARES = 1024  # the most threads of a block
 _FIRST_SHIFT = CHANNELS.bit_length() - 1  # SHIFT of the first convolution
 
 
@@ -102,59 +92,39 @@ def join_patch(patches, member, step, row, column, lane, last):
     return total
 
 
-@large_kernel(GROUP_THREADS)
-def learn_filters(planes, width, first, hidden, patches, filters, biases):
-    """Add up the gradients by the first convolution: a block of `GROUP_THREADS` for each group.
-
-    Each warp has a place of the filters, each lane a filter.
+@device_kernel
+def join_patches(across, hidden, patches, sums, biases):
+    """Compute the gradients by what the first convolution adds up: a block for each step.
 
     Args:
-        planes: `[E, N, C, H * W]` uint8.
-        width: W.
-        first: the place of the first of the M steps among the N.
+        across: positions in a row.
         hidden: `[E, M, P, F]` float32, behind the convolution.
         patches: `[E, M, P', 4 F]` float32, gradients by the second one's patches.
-        filters: `[E, G, taps, F]` float32, written.
-        biases: `[E, G, warps, F]` float32, written: shares of each warp.
+        sums: `[E, M, P, F]` float32, written; where hidden was not above 0, no gradient passes.
+        biases: `[E, M, F]` float32, written: the sums of these over the positions.
     """
-    masks = cuda.shared.array(MOST_CELLS, uint8)
-    slopes = cuda.shared.array(FIRST_HIDDEN, float32)
-    sums = cuda.shared.array(_FILTER_SUMS, float32)
-    group, member, lane = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x % FILTERS
-    shift, across, total = cuda.threadIdx.x // FILTERS, width - SIDE + 1, float32(0.0)
-    own = shift * CHANNELS * FILTERS + lane
-    for channel in range(CHANNELS):
-        sums[own + channel * FILTERS] = float32(0.0)
-    step = group
-    while step < hidden.shape[1]:
-        cuda.syncthreads()
-        load_masks(planes, member, first + step, masks)
-        row = shift
-        while row * across < hidden.shape[2]:
-            for column in range(across):
-                place, value = np.uint64(row * across + column), float32(0.0)
-                if hidden[member, step, place, lane] > 0:
-                    last = across - SECOND_SIDE + 1
-                    value = join_patch(patches, member, step, row, column, lane, last)
-                slopes[place * np.uint64(FILTERS) + np.uint64(lane)] = value
-                total += value
-            row += SHIFTS
-        cuda.syncthreads()
-        place, cell, column = lane, shift // SIDE * width + shift % SIDE, 0
-        while place < hidden.shape[2] * FILTERS:
-            bits = int(masks[np.uint64(cell)])
-            if bits != 0:
-                value = slopes[np.uint64(place)]
-                while bits != 0:
-                    sums[np.uint64(own + (cuda.ffs(bits) - 1) * FILTERS)] += value
-                    bits &= bits - 1
-            place, cell, column = place + FILTERS, cell + 1, column + 1
-            if column == across:  # the next row of positions
-                cell, column = cell + width - across, 0
-        step += filters.shape[1]
-    for channel in range(CHANNELS):
-        filters[member, group, shift * CHANNELS + channel, lane] = sums[own + channel * FILTERS]
-    biases[member, group, shift, lane] = total
+    shares = cuda.shared.array(_SHARES, float32)
+    step, member, lane = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x % FILTERS
+    warp, warps = cuda.threadIdx.x // FILTERS, cuda.blockDim.x // FILTERS
+    position, last, total = warp, across - SECOND_SIDE + 1, float32(0.0)
+    row, column = 0, position
+    while column >= across:
+        row, column = row + 1, column - across
+    while position < hidden.shape[2]:
+        place, value = np.uint64(position), float32(0.0)
+        if hidden[member, step, place, lane] > 0:
+            value = join_patch(patches, member, step, row, column, lane, last)
+        sums[member, step, place, lane] = value
+        total += value
+        position, column = position + warps, column + warps
+        while column >= across:
+            row, column = row + 1, column - across
+    shares[cuda.threadIdx.x] = total
+    cuda.syncthreads()
+    if warp == 0:
+        for other in range(1, warps):
+            total += shares[other * FILTERS + lane]
+        biases[member, step, lane] = total
 
 
 @scalar
@@ -192,9 +162,8 @@ def bias_slope(member, row, number, kind, slopes):
     if kind == 0:
         total = slopes.biases[member, number]
     elif kind == _FIRST_SHIFT:
-        for group in range(slopes.filter_biases.shape[1]):
-            for warp in range(SHIFTS):
-                total += slopes.filter_biases[member, group, warp, row]
+        for step in range(slopes.filter_biases.shape[1]):
+            total += slopes.filter_biases[member, step, row]
     else:
         for step in range(slopes.cell_biases.shape[1]):
             total += slopes.cell_biases[member, step, row]

@@ -1,7 +1,7 @@
 """Kernels of `pomp.learning.fused` behind the grid's feature: the loss, and its gradients there.
 
 The axes are those of `pomp.machine.network_cuda`; M macro steps of a mini-batch are its B, and G
-groups of them those in which the first convolution's gradients are added up.
+groups of them those in which the gradients by the convolutions' weights are added up.
 """
 
 from typing import Any, NamedTuple
@@ -35,8 +35,9 @@ class Slopes(NamedTuple):
         weights: `[E * W]` float32, by the effective weights; but for the first convolution.
         biases: `[E, R]` float32, by the biases; but for the convolutions.
         features: `[E, M, D]` float32, by the products of the grid's last layer.
-        filters: `[E, G, taps, F]` float32, by the first convolution's effective weights.
-        filter_biases: `[E, G, places, F]` float32, by its biases; to be added up.
+        filters: `[E, G, taps, F]` float32, by the first convolution's effective weights; to be
+            added up.
+        filter_biases: `[E, M, F]` float32, by its biases.
         cell_biases: `[E, M, F]` float32, by the biases of the second convolution.
     """
 

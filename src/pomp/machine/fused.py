@@ -30,10 +30,11 @@ from pomp.machine.network_cuda import (
     NetworkOutputs,
     Seen,
     Weights,
-    convolve_planes,
     decide,
     finish_cells,
+    finish_hidden,
     normalise_rows,
+    spread_planes,
 )
 
 
@@ -82,7 +83,8 @@ class FusedNetwork:
         table, head: where the numbers of layers are.
         lengths: `[E, R]` float32, of the rows of weights when they were last normalised.
         effective: `[E * W]` float32, the weights that inputs are multiplied by.
-        hidden: `[E, B, P, F]` float32, behind the first convolution.
+        columns: `[E, B * P, taps]` float32, what the first convolution is multiplied with.
+        hidden: `[E, B, P, F]` float32, behind it.
         patches: `[E, B * P', 4 F]` float32, what the second one is multiplied with.
         cells: `[E, B, F, P']` float32, behind the second one.
         features: `[E, B, D]` float32, products of the grid's last layer.
@@ -108,6 +110,7 @@ class FusedNetwork:
             (one, two), height, width = KERNELS, shape.height, shape.width
             first = (height - one + 1) * (width - one + 1)
             second = (height - one - two + 2) * (width - one - two + 2)
+            self.columns = empty(self.members, batch * first, one * one * CHANNELS)
             self.hidden = empty(self.members, batch, first, FILTERS)
             self.patches = empty(self.members, batch * second, two * two * FILTERS)
             self._sums = empty(self.members, batch * second, FILTERS)
@@ -125,6 +128,15 @@ class FusedNetwork:
         first, size = base * self.members, self.members * rows * columns
         flat = self.effective if numbers is None else numbers
         return flat[first : first + size].view(self.members, rows, columns)
+
+    def filters(self) -> Tensor:
+        """Return the first convolution's effective weights, `[E, taps, F]`; a view."""
+        size = self.members * SIDE * SIDE * CHANNELS * FILTERS  # it is the first layer
+        return self.effective[:size].view(self.members, -1, FILTERS)
+
+    def by_step(self, numbers: Tensor) -> Tensor:
+        """Return `[E, B * n, m]` as `[E, B, n, m]`; a view."""
+        return numbers.view(self.members, self.batch, -1, numbers.shape[2])
 
     def weights(self, parameters: Tensor) -> Weights:
         """Return the weights as kernels take them, given `parameters`, `[E, S]`."""
@@ -144,14 +156,15 @@ class FusedNetwork:
         if not self.shape.sees_grid:
             return
         steps = self.batch, self.members
-        planes = observations.flatten(3)
-        given = planes, self.shape.width, first, self.table, weights, self.hidden
-        patches = self.patches.view(self.members, self.batch, -1, self.patches.shape[2])
-        launch_on_stream(convolve_planes, steps, *given, patches)
+        width, parameters = self.shape.width, weights.parameters
+        columns, patches = (self.by_step(one) for one in (self.columns, self.patches))
+        launch_on_stream(spread_planes, steps, observations.flatten(3), width, first, columns)
+        torch.bmm(self.columns, self.filters(), out=self.hidden.flatten(1, 2))
+        given = parameters, self.layers[0][BIAS], width - SIDE + 1, self.hidden, patches
+        launch_on_stream(finish_hidden, steps, *given)
         torch.bmm(self.patches, self.matrix(1).transpose(1, 2), out=self._sums)
-        sums = self._sums.view(self.members, self.batch, -1, FILTERS)
-        bias = self.layers[1][BIAS]
-        launch_on_stream(finish_cells, steps, weights.parameters, bias, sums, self.cells)
+        given = parameters, self.layers[1][BIAS], self.by_step(self._sums), self.cells
+        launch_on_stream(finish_cells, steps, *given)
         torch.bmm(self.cells.flatten(2), self.matrix(2).transpose(1, 2), out=self.features)
 
     def seen(self, observations: Tensor, modes: Tensor, first: int) -> Seen:

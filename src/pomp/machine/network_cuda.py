@@ -1,8 +1,8 @@
 """The kernels of `pomp.machine.fused`: the transition network on a GPU, forward.
 
 Sums over many numbers are products of matrices, which the library multiplies; all between them is
-written out: weights of all layers are normalised in one launch, the first convolution adds up the
-filters of the few ones in the planes, and everything behind the grid's feature is one launch.
+written out: weights of all layers are normalised in one launch, and everything behind the grid's
+feature is another.
 
 The axes are E members, B worlds or macro steps of each, R rows of all weight matrices, F filters, C
 channels, P positions of a convolution, I inputs of the trunk, D hidden units and K + 1 choices.
@@ -221,72 +221,72 @@ def load_masks(planes, member, step, masks):
         cell += cuda.blockDim.x
 
 
-@scalar
-def add_filters(lane, corner, width, masks, first, effective):
-    """Return the sum of the filters' weights that are on at a position of the first convolution.
-
-    Args:
-        lane: number of the filter.
-        corner: the position's first cell.
-        width: cells in a row.
-        masks: `[MOST_CELLS]` uint8, shared, what is on in each cell.
-        first: where the member's effective weights of the layer begin, `[taps, F]`.
-        effective: `[E * W]` float32.
-    """
-    total = float32(0.0)
-    for down in range(SIDE):
-        place = np.uint64(corner + down * width)
-        bits = np.uint32(masks[place]) | np.uint32(masks[place + np.uint64(1)]) << np.uint32(8)
-        bits |= np.uint32(masks[place + np.uint64(2)]) << np.uint32(16)
-        bits |= np.uint32(masks[place + np.uint64(3)]) << np.uint32(24)
-        source = first + down * SIDE * CHANNELS * FILTERS + lane
-        while bits != 0:
-            tap = cuda.ffs(bits) - 1
-            total += effective[np.uint64(source + tap * FILTERS)]
-            bits &= bits - np.uint32(1)
-    return total
-
-
 @device_kernel
-def convolve_planes(planes, width, first, table, weights, hidden, patches):
-    """Compute the first convolution, and patches of it: a block for each step, a filter each lane.
+def spread_planes(planes, width, first, columns):
+    """Write what the filters of the first convolution see: a block for each step.
 
     Args:
         planes: `[E, N, C, H * W]` uint8.
         width: W.
         first: the place of the first of the B steps among the N.
-        table: a `LayerTable`; its first layer is meant.
-        weights: a `Weights`.
-        hidden: `[E, B, P, F]` float32, written; nothing is below 0.
-        patches: `[E, B, P', 4 F]` float32, written: what the second convolution is multiplied with.
+        columns: `[E, B, P, taps]` float32, written: 1 where something is, else 0.
     """
     masks = cuda.shared.array(MOST_CELLS, uint8)
-    kept = cuda.shared.array(FIRST_HIDDEN, float32)
-    place, member, lane = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x % FILTERS
-    warp, warps, across = cuda.threadIdx.x // FILTERS, cuda.blockDim.x // FILTERS, width - SIDE + 1
+    place, member, lane = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x % TILE
+    warps, across = cuda.blockDim.x // TILE, width - SIDE + 1
     load_masks(planes, member, first + place, masks)
     cuda.syncthreads()
-    source = effective_row(table, 0, member, hidden.shape[0], 0)
-    bias = weights.parameters[member, table.layers[0, BIAS] + lane]
-    row = warp
-    while row * across < hidden.shape[2]:
-        for column in range(across):
-            position, corner = row * across + column, row * width + column
-            total = bias + add_filters(lane, corner, width, masks, source, weights.effective)
-            total = max(total, float32(0.0))
-            kept[np.uint64(position * FILTERS + lane)] = total
-            hidden[member, place, np.uint64(position), lane] = total
-        row += warps
+    position = cuda.threadIdx.x // TILE
+    corner, column = position + lane // CHANNELS, position
+    while column >= across:  # the next row of positions
+        corner, column = corner + width - across, column - across
+    while position < columns.shape[2]:
+        for down in range(SIDE):
+            bits = int(masks[np.uint64(corner + down * width)])
+            tap = np.uint64(down * SIDE * CHANNELS + lane)
+            columns[member, place, np.uint64(position), tap] = (bits >> lane % CHANNELS) & 1
+        position, corner, column = position + warps, corner + warps, column + warps
+        while column >= across:
+            corner, column = corner + width - across, column - across
+
+
+@device_kernel
+def finish_hidden(parameters, bias, across, hidden, patches):
+    """Add the first convolution's biases, cut what is below 0, and lay out patches.
+
+    A block for each step, a filter for each lane.
+
+    Args:
+        parameters: `[E, S]` float32.
+        bias: the place of the first bias among a member's parameters.
+        across: positions in a row.
+        hidden: `[E, B, P, F]` float32, sums; written: nothing is below 0 then.
+        patches: `[E, B, P', 4 F]` float32, written: what the second convolution is multiplied with.
+    """
+    kept = cuda.shared.array(FIRST_HIDDEN, float32)
+    step, member, lane = cuda.blockIdx.x, cuda.blockIdx.y, cuda.threadIdx.x % FILTERS
+    warp, warps = cuda.threadIdx.x // FILTERS, cuda.blockDim.x // FILTERS
+    own = parameters[member, bias + lane]
+    position = warp
+    while position < hidden.shape[2]:
+        value = max(hidden[member, step, np.uint64(position), lane] + own, float32(0.0))
+        kept[np.uint64(position * FILTERS + lane)] = value
+        hidden[member, step, np.uint64(position), lane] = value
+        position += warps
     cuda.syncthreads()
-    row, last = warp, across - SECOND_SIDE + 1
-    while row * last < patches.shape[2]:
-        for column in range(last):
-            for shift in range(SECOND_SIDE * SECOND_SIDE):
-                cell = (row + shift // SECOND_SIDE) * across + column + shift % SECOND_SIDE
-                number = kept[np.uint64(cell * FILTERS + lane)]
-                within = np.uint64(shift * FILTERS + lane)
-                patches[member, place, np.uint64(row * last + column), within] = number
-        row += warps
+    place, last = warp, across - SECOND_SIDE + 1
+    corner, column = place, place
+    while column >= last:  # the next row of patches
+        corner, column = corner + across - last, column - last
+    while place < patches.shape[2]:
+        for shift in range(SECOND_SIDE * SECOND_SIDE):
+            cell = corner + shift // SECOND_SIDE * across + shift % SECOND_SIDE
+            within = np.uint64(shift * FILTERS + lane)
+            number = kept[np.uint64(cell * FILTERS + lane)]
+            patches[member, step, np.uint64(place), within] = number
+        place, corner, column = place + warps, corner + warps, column + warps
+        while column >= last:
+            corner, column = corner + across - last, column - last
 
 
 @device_kernel
