@@ -26,7 +26,6 @@ KINDS = pytest.mark.parametrize(
     "changes",
     [
         pytest.param({}, id="feed-forward"),
-        pytest.param({"ppo.blocks": True}, id="in blocks"),
         pytest.param({"network.memory": 8, "ppo.minibatch": 64}, id="recurrent"),
     ],
 )
@@ -62,22 +61,6 @@ def test_a_checkpoint_goes_on_to_the_same_bytes(changes):
         again.step()
     for name, array in whole.to_arrays()[0].items():
         assert array.tobytes() == again.to_arrays()[0][name].tobytes(), name
-
-
-def test_a_member_learns_the_same_bytes_alone_and_in_company():
-    """From the same rollouts: what networks say while these are played is still rounded by size."""
-    training = train("cuda", {"ppo.blocks": True}, updates=0)
-    batch, _ = training.rollouts.collect()
-    orders, learner = training._draw_orders().transpose(0, 1), training.learner
-    first = learner.parameters.detach().clone()
-    learner.learn(batch, orders, 0)
-    for number, member in enumerate(training.members):
-        own = slice(number, number + 1)
-        network = Ensemble(learner.network.shape, [len(member.modes)], "cuda")
-        rates = torch.full((1,), member.learning_rate, device="cuda")
-        alone = Learner(learner.config, network, first[own], rates)
-        alone.learn(RolloutBatch(*(part[own] for part in batch.parts)), orders[:, own], 0)
-        assert torch.equal(alone.parameters[0], learner.parameters[number])
 
 
 @KINDS

@@ -19,7 +19,7 @@ from pomp.learning.clipped_loss import write_ppo_loss
 from pomp.learning.gaussian_loss import gaussian_loss
 from pomp.tasks.catalog import TASKS, find_task
 
-from . import blocks, decoding, fused, learning, playing
+from . import decoding, fused, learning, playing
 
 HAS_CUDA = False
 try:
@@ -106,19 +106,6 @@ def test_simulated_fused_steps_are_those_of_tensor_operations(tmp_path, name):
     for ours, theirs in zip(fused.expected(name), pickle.loads(target.read_bytes()), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=2e-5)
         assert np.abs(ours).max() > 1e-3
-
-
-def test_simulated_blocks_learn_what_tensor_operations_do(tmp_path):
-    target = tmp_path / "found.pickle"
-    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
-    script = str(Path(__file__).with_name("blocks.py"))
-    subprocess.run([sys.executable, "-W", "ignore", script, target], env=environment, check=True)
-    learner, batch, orders = blocks.learner_and_batch()
-    learner.learn(batch, orders, 0)
-    found = pickle.loads(target.read_bytes())
-    for name, expected in learner.to_arrays().items():
-        np.testing.assert_allclose(found[name], expected, rtol=1e-3, atol=1e-5)
-        assert np.abs(expected).max() > 1e-6
 
 
 def test_dlpack_shares_memory_and_keeps_it_alive():

@@ -58,10 +58,6 @@ class PpoConfig:
     """Added to the root of Adam's second moment."""
     gradient_norm: float = 0.5
     """The norm to which longer gradients are cut."""
-    blocks: bool = field(default=False, metadata=ADDED)
-    """Whether on a GPU each member of an ensemble learns in a block of threads of its own, an epoch
-    in one launch: the same bytes in any company. No real GPU has run it yet. Networks that do not
-    fit into a block, and CPUs, learn as without it."""
 
     def __post_init__(self) -> None:
         check_ranges(self, total=(1, 10**13), actors=(1, 1_000_000), steps=(1, 100_000))
@@ -69,7 +65,7 @@ class PpoConfig:
         check_ranges(self, discount=(0.0, 1.0), gae_lambda=(0.0, 1.0), value_weight=(0.0, 1e6))
         check_ranges(self, entropy=(0.0, 1e6), learning_rate=(1e-30, 1e3), step_cost=(0.0, 1e6))
         check_ranges(self, adam_epsilon=(1e-30, 1.0), gradient_norm=(1e-9, 1e9))
-        check_flags(self, "clip_value", "decay", "blocks")
+        check_flags(self, "clip_value", "decay")
         if self.rollout % self.minibatch:
             raise ConfigError(
                 f"a rollout of {self.rollout} macro steps does not divide into mini-batches of "

@@ -120,16 +120,14 @@ class FusedStep:
         torch.bmm(features.transpose(1, 2), cells, out=network.matrix(2, slopes.weights))
         torch.bmm(features, network.matrix(2), out=self._cells.flatten(2))
         steps, sums = (network.batch, network.members), network.by_step(self._sums)
-        given = network.cells, self._cells, sums, slopes.cell_biases
-        launch_on_stream(mask_cells, steps, *given)
+        launch_on_stream(mask_cells, steps, network.cells, self._cells, sums, slopes.cell_biases)
         shares = self._shares
         torch.bmm(self._turn(self._sums), self._group(network.patches), out=shares.flatten(0, 1))
         torch.sum(shares, dim=1, out=network.matrix(1, slopes.weights))
         torch.bmm(self._sums, network.matrix(1), out=self._patches)
         patches, sums = network.by_step(self._patches), network.by_step(self._hidden)
-        across = network.shape.width - SIDE + 1
-        given = across, network.hidden, patches, sums, slopes.filter_biases
-        launch_on_stream(join_patches, steps, *given)
+        given = network.hidden, patches, sums, slopes.filter_biases
+        launch_on_stream(join_patches, steps, network.shape.width - SIDE + 1, *given)
         filters = slopes.filters.flatten(0, 1)
         torch.bmm(self._turn(network.columns), self._group(self._hidden), out=filters)
 

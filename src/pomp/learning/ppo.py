@@ -18,7 +18,6 @@ from pomp.learning.config import PpoConfig
 from pomp.machine.network import Ensemble
 
 if TYPE_CHECKING:
-    from pomp.learning.block_epochs import BlockEpochs
     from pomp.learning.fused import FusedStep
 
 STATISTICS = ("policy_loss", "value_loss", "entropy", "gradient_norm")
@@ -225,21 +224,7 @@ class Learner:
         dtype = torch.empty(0, dtype=parameters.dtype).numpy().dtype.type
         self._adam = AdamSettings.of(config.gradient_norm, dtype)
         self._run = Replayed(self._run_epochs, lambda: list(self._state), parameters.device)
-        self._blocks = self._divide()
-        self._fused = None if self._blocks else self._fuse()
-
-    def _divide(self) -> "BlockEpochs | None":
-        """Return epochs in which each member learns alone, on a GPU and if they are asked for."""
-        network, parameters = self.network, self.parameters
-        is_possible = parameters.device.type == "cuda" and parameters.dtype == torch.float32
-        if not (self.config.blocks and is_possible and isinstance(network, Ensemble)):
-            return None
-        from pomp.learning.block_epochs import BlockEpochs, fits_blocks
-
-        steps = self.config.minibatch
-        if not fits_blocks(network.shape, steps):
-            return None
-        return BlockEpochs(network, self._learning_rates, steps)
+        self._fused = self._fuse()
 
     def _fuse(self) -> "FusedStep | None":
         """Return gradient steps in few kernels, on a GPU and for networks that have them."""
@@ -292,12 +277,6 @@ class Learner:
             `[E, 4]`, the means of `STATISTICS`.
         """
         batch, rows = self.batch_type(*parts), orders.shape[2]
-        if self._blocks is not None:
-            self._blocks.begin(self._state)
-            for order, part in zip(orders, corrections.chunk(len(orders)), strict=True):
-                numbers = loss_settings(self.config), self._adam, part.contiguous()
-                self._blocks.learn(batch.select(order), *numbers)
-            return (self._blocks.end(self._state) / len(corrections)).to(self.parameters.dtype)
         share = rows * self.config.minibatch // self.config.rollout
         cuts = [slice(first, first + share) for first in range(0, rows, share)]
         minibatches = ((epoch, part) for epoch in map(batch.select, orders) for part in cuts)

@@ -160,11 +160,11 @@ class FusedNetwork:
         columns, patches = (self.by_step(one) for one in (self.columns, self.patches))
         launch_on_stream(spread_planes, steps, observations.flatten(3), width, first, columns)
         torch.bmm(self.columns, self.filters(), out=self.hidden.flatten(1, 2))
-        given = parameters, self.layers[0][BIAS], width - SIDE + 1, self.hidden, patches
-        launch_on_stream(finish_hidden, steps, *given)
+        places = self.layers[0][BIAS], width - SIDE + 1
+        launch_on_stream(finish_hidden, steps, parameters, *places, self.hidden, patches)
         torch.bmm(self.patches, self.matrix(1).transpose(1, 2), out=self._sums)
-        given = parameters, self.layers[1][BIAS], self.by_step(self._sums), self.cells
-        launch_on_stream(finish_cells, steps, *given)
+        sums, bias = self.by_step(self._sums), self.layers[1][BIAS]
+        launch_on_stream(finish_cells, steps, parameters, bias, sums, self.cells)
         torch.bmm(self.cells.flatten(2), self.matrix(2).transpose(1, 2), out=self.features)
 
     def seen(self, observations: Tensor, modes: Tensor, first: int) -> Seen:
