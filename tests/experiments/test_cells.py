@@ -107,9 +107,11 @@ def test_a_budget_scales_the_work_of_every_method():
     assert cell("drl", budget=small, stage="learn").learning.ppo.total == 20_000
     assert cell("text", budget=small).evolution.steps == 20
     assert cell("drl", budget=1e-4, stage="learn").learning.ppo.updates == 1
+    lessons = cell("pomp-taught", budget=small, stage="learn").learning.teaching
+    assert (lessons.steps, lessons.rounds, lessons.choices) == (4, 1, 10)
 
 
-def test_a_training_ends_after_five_million_steps_without_progress():
+def test_a_training_ends_after_ten_million_steps_without_progress():
     for method in ("pomp", "drl"):
         config = cell(method, stage="learn").learning
         waits = config.validation.patience * config.validation.every * config.ppo.rollout

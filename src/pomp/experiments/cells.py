@@ -41,8 +41,9 @@ LEAST_BUDGET = 1e-4
 _SEARCH = "search."  # what the names of settings of a search begin with
 _OF_META = ("policy.", "invalid_cost")  # the same of what only the kind latents has
 _NOT_OF_META = ("network.", "episode.", "alone", "teaching.")  # and of what that kind has not
-PLATEAU_STEPS = 5_000_000
-"""Steps without a better validation after which a training by the presets paper and code ends."""
+PLATEAU_STEPS = 10_000_000
+"""Steps without a better validation after which a training by the presets paper and code ends. There
+are machines that learn nothing in five million, and then more than others."""
 EVOLVE_ROUNDS = 20
 """Rounds of a search for rules, as in `pomp train`."""
 
@@ -172,7 +173,12 @@ class Cell:
         baseline = BASELINES.get(self.method)
         of_row = baseline.changes if baseline else self.row.learning
         own = {**of_row, **self._changes(of_search=False)}
-        return self._limited(configure_learning(self.preset, own))
+        config = self._limited(configure_learning(self.preset, own))
+        if not config.teaching.steps:
+            return config
+        work = {name: getattr(config.teaching, name) for name in ("steps", "rounds", "choices")}
+        shares = {name: max(1, round(self.budget * count)) for name, count in work.items()}
+        return changed(config, {f"teaching.{name}": count for name, count in shares.items()})
 
     @cached_property
     def meta(self) -> HprlConfig:
