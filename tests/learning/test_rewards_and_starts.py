@@ -68,6 +68,19 @@ def test_every_macro_step_costs_its_price_in_training_alone():
     assert (returns == same_returns).all()  # what episodes are said to return is what they earn
 
 
+def test_rewards_are_multiplied_in_training_alone():
+    """Without traces, a step's target is its reward and the value behind it."""
+    plain, scaled = (
+        training_of("Harvester", gae_lambda=0.0, discount=1e-9, step_cost=0.25, reward_scale=scale)
+        for scale in (1.0, 30.0)
+    )
+    (batch, outcomes), (large, same) = (one.rollouts.collect() for one in (plain, scaled))
+    assert (batch.choices == large.choices).all()
+    np.testing.assert_allclose(large.returns, 30 * batch.returns, rtol=1e-5, atol=1e-5)
+    assert batch.returns.abs().max() > 0.1
+    np.testing.assert_array_equal(outcomes.returns, same.returns)
+
+
 def test_what_a_machine_is_worth_has_no_step_cost():
     free, paid = (training_of("Harvester", step_cost=cost) for cost in (0.0, 0.25))
     scores = [

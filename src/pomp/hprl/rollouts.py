@@ -232,7 +232,7 @@ class LatentRollouts(Rollouts):
         last_values = actor.draw(torch.zeros_like(noise)).values
         actor.memory = last  # the next rollout looks at these worlds again
         rewards = played.rewards - self._cost * (~played.is_program) - config.step_cost
-        rewards, values = rewards.to(torch.float32), drawn.values
+        rewards, values = (config.reward_scale * rewards).to(torch.float32), drawn.values
         advantages = estimate_advantages(
             rewards, values, played.ending != 0, last_values, config.discount, config.gae_lambda
         )

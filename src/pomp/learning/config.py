@@ -50,6 +50,9 @@ class PpoConfig:
     step_cost: float = 0.0
     """Taken from the reward of every macro step in training, so that idling is not free. Paper and
     published code: none."""
+    reward_scale: float = field(default=1.0, metadata=ADDED)
+    """What rewards are multiplied by in training. Paper and published code: 1, with which values
+    are so small that their gradients hardly count beside those of the choices."""
     learning_rate: float = 1e-3
     """Learning rate of Adam. Paper: the best of 1e-1 to 1e-5."""
     decay: bool = True
@@ -64,6 +67,7 @@ class PpoConfig:
         check_ranges(self, minibatch=(1, MOST), epochs=(1, 1000), clip_ratio=(1e-9, 1e6))
         check_ranges(self, discount=(0.0, 1.0), gae_lambda=(0.0, 1.0), value_weight=(0.0, 1e6))
         check_ranges(self, entropy=(0.0, 1e6), learning_rate=(1e-30, 1e3), step_cost=(0.0, 1e6))
+        check_ranges(self, reward_scale=(1e-6, 1e6))
         check_ranges(self, adam_epsilon=(1e-30, 1.0), gradient_norm=(1e-9, 1e9))
         check_flags(self, "clip_value", "decay")
         if self.rollout % self.minibatch:

@@ -136,7 +136,7 @@ class Rollouts:
         whole = [torch.stack(column, dim=1) for column in zip(*rows, strict=True)]
         seen, (values, rewards, ending, returns, *states) = whole[:4], whole[4:]
         _, last_values, _ = players.answer(views.look(), views.mode())
-        rewards = (rewards - config.step_cost).to(values.dtype)
+        rewards = (config.reward_scale * (rewards - config.step_cost)).to(values.dtype)
         advantages = estimate_advantages(
             rewards, values, ending != 0, last_values, config.discount, config.gae_lambda
         )

@@ -118,7 +118,7 @@ class Teaching:
         planes, modes, choices, returns = parts
         logits, values = self._learner.network(self._learner.parameters, planes, modes)
         losses = functional.cross_entropy(logits.flatten(0, 1), choices.flatten(), reduction="none")
-        errors = (values - returns).square().flatten()
+        errors = (values / self._learner.config.reward_scale - returns).square().flatten()
         loss = (losses + config.value_weight * errors).sum() / config.batch
         (gradients,) = torch.autograd.grad(loss, self._learner.parameters)
         given = Gradients(gradients, gradients.norm(dim=1), self._rates)
