@@ -77,6 +77,15 @@ def test_a_training_says_what_it_took(whole):
     }
 
 
+def test_all_of_several_tries_are_paid_for(tmp_path):
+    asked = {**SMALL, "seeds": [0], "methods": ["psmp"], "settings": {"tries": 3}}
+    found = reproduce(list_cells("table2", **asked), out=tmp_path)
+    [best] = [one for one in found.results if one.cell.stage == "learn"]
+    assert best.values["cost"]["steps"] == best.values["asked_steps"] == 3 * 9 * 1024
+    metrics = next(tmp_path.rglob("metrics.jsonl")).read_text().splitlines()
+    assert len(metrics) == 3 * best.values["validations"]
+
+
 def test_a_finished_table_is_not_computed_again(whole):
     before = {path: path.stat().st_mtime_ns for path in whole.path.rglob("*.json")}
     again = reproduce(whole.cells, out=whole.path)

@@ -54,6 +54,16 @@ def test_training_validation_and_evaluation_begin_apart(monkeypatch, seed):
     assert not known & judged[Purpose.EVALUATION]
 
 
+def test_another_attempt_begins_elsewhere_and_is_validated_on_the_same_starts():
+    setting = find_task("Maze").configure()
+    members = [Member(setting, MODES, 0, 1e-3, attempt) for attempt in (0, 1, 2)]
+    opened = [one.streams(Purpose.TRAINING, 0, worlds=2) for one in members]
+    assert len(np.unique(np.concatenate(opened))) == 6
+    judged = [one.streams(Purpose.VALIDATION, 1, 7, worlds=2) for one in members]
+    assert (judged[0] == judged[1]).all()
+    assert (judged[0] == judged[2]).all()
+
+
 def test_every_macro_step_costs_its_price_in_training_alone():
     """Without traces, a step's target is its reward and the value behind it."""
     free, paid = (training_of("Harvester", gae_lambda=0.0, step_cost=cost) for cost in (0.0, 0.25))

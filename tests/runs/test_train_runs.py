@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import pomp
 from pomp.cli.main import main
 from pomp.core.errors import UnknownNameError
 from pomp.machine.evaluation import validate
@@ -87,6 +88,19 @@ def test_all_stages_leave_a_machine_that_can_be_evaluated(capsys, tmp_path):
     summary = json.loads((folder / "summary.json").read_text())["tasks"]["UpNDown"]
     assert summary["published"] == {"method": "POMP", "mean": 0.76, "std": 0.02}
     assert summary["machines"][1]["mean"] == evaluated["mean"]
+
+
+def test_of_several_tries_the_best_by_validation_is_kept(tmp_path):
+    modes = ("DEF run m( move m)", "DEF run m( turnLeft m)", "DEF run m( turnRight m)")
+    settings = {name: int(value) for name, value in (one.split("=") for one in TINY)} | {"tries": 3}
+    asked = {"preset": "paper", "modes": modes, "settings": settings}
+    pomp.train("Maze", **asked, out=tmp_path / "run")
+    own = tmp_path / "run/Maze/seed0"
+    told = [json.loads(line) for line in (own / "metrics.jsonl").open()]
+    assert [one["update"] for one in told] == [2, 4] * 3
+    assert len({one["policy_loss"] for one in told}) == 6
+    kept = ProgramMachine.load(own / "machine").provenance["validation"]
+    assert kept == max(one["best"] or 0.0 for one in told) > 0
 
 
 def test_resuming_a_folder_that_was_never_begun_begins_it(capsys, tmp_path, modes):

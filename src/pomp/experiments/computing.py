@@ -203,20 +203,28 @@ class _RunningPiece:
         cells = self.piece.cells
         settings = {cell.task: cell.setting for cell in cells}  # one object for each task
         rate, device = cells[0].training.ppo.learning_rate, self.piece.device
+        is_latent = cells[0].row.kind == "latents"
+        tries = range(1 if is_latent else cells[0].learning.tries)
         members = [
-            Member(settings[cell.task], self._modes_of(cell), cell.seed, rate) for cell in cells
+            Member(settings[cell.task], self._modes_of(cell), cell.seed, rate, attempt)
+            for cell in cells
+            for attempt in tries
         ]
         training: Training
-        if cells[0].row.kind == "latents":
+        if is_latent:
             training = MetaTraining(members, cells[0].meta, device)
         else:
             training = Training(members, cells[0].learning, device)
         folder = self._part()
         folder.make()
-        places = [tuple(cell.name.split("/")) for cell in cells]
+        places = [tuple(cell.name.split("/")) for cell in cells for _ in tries]
         run = TransitionsRun(training, folder, self.piece.title, places)
-        numbers = {cell: number for number, cell in enumerate(cells)}
-        return iter((run,)), lambda cell: self._learned(cell, run, numbers[cell])
+        first = {cell: number * len(tries) for number, cell in enumerate(cells)}
+
+        def learned(cell: Cell) -> tuple[CellResult, Files]:
+            return self._learned(cell, run, range(first[cell], first[cell] + len(tries)))
+
+        return iter((run,)), learned
 
     def _modes_of(self, cell: Cell) -> tuple[str, ...]:
         """Return the modes between which a cell's transitions are learned, if it has any."""
@@ -227,17 +235,25 @@ class _RunningPiece:
         [needed] = cell.needs
         return self.inputs[needed].result.programs
 
-    def _learned(self, cell: Cell, run: TransitionsRun, number: int) -> tuple[CellResult, Files]:
-        """Return what a training has learned for one of its members."""
-        training, records = run.training, run.records[number]
-        kept, last = training.kept[number], training.finished_at[number]
-        rollout = training.config.ppo.rollout
-        steps, asked = (last or training.update) * rollout, training.config.ppo.updates * rollout
+    def _learned(self, cell: Cell, run: TransitionsRun, tries: range) -> tuple[CellResult, Files]:
+        """Return the best of what a training has learned for a cell, by some of its members."""
+        training = run.training
+        number = max(tries, key=lambda one: training.kept[one].worth)
+        kept, records, rollout = (
+            training.kept[number],
+            run.records[number],
+            training.config.ppo.rollout,
+        )
+        taken = [(training.finished_at[one] or training.update) * rollout for one in tries]
+        steps, asked = sum(taken), training.config.ppo.updates * rollout * len(tries)
         machine = training.policy(number, {"cell": cell.name, "validation": kept.score})
         spent = self._spent_on_modes(cell)
         before: list[dict[str, Any]] = [{}, *records]
         curve = [
-            (spent["executions"] + record.get("executions", record["steps"]), record["best"])
+            (
+                spent["executions"] + record.get("executions", len(tries) * record["steps"]),
+                record["best"],
+            )
             for last_one, record in zip(before, records, strict=False)
             if record["best"] is not None and record["best"] != last_one.get("best")
         ]

@@ -145,11 +145,15 @@ class LearningConfig:
     """Train another machine that has only the mode that earned most in the search; the better
     machine by validation is kept."""
 
+    tries: int = field(default=1, metadata=ADDED)
+    """How often the transitions of each machine are learned, side by side, from other first weights
+    and starts; the best by validation are kept. Paper: once."""
     quantising: QuantisingConfig = field(default_factory=QuantisingConfig, metadata=ADDED)
     teaching: TeachingConfig = field(default_factory=TeachingConfig, metadata=ADDED)
 
     def __post_init__(self) -> None:
         check_flags(self, "alone")
+        check_ranges(self, tries=(1, 1000))
         check_parts(self, episode=EpisodeConfig, network=NetworkConfig, ppo=PpoConfig)
         check_parts(self, validation=ValidationConfig, quantising=QuantisingConfig)
         check_parts(self, teaching=TeachingConfig)

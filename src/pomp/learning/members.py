@@ -22,12 +22,15 @@ class Member:
         modes: its programs, as text.
         seed: of everything it draws.
         learning_rate: of Adam, at the beginning.
+        attempt: which of several at the same machine this is. Others draw other first weights and
+            training starts, and are validated on the same ones.
     """
 
     setting: Setting
     modes: tuple[str, ...]
     seed: int
     learning_rate: float
+    attempt: int = 0
 
     def streams(
         self, purpose: Purpose, what: int, *indices: int, worlds: int
@@ -44,6 +47,8 @@ class Member:
             `[worlds]` uint64.
         """
         task = zlib.crc32(self.setting.task.name.encode())
+        if self.attempt and purpose is Purpose.TRAINING:
+            indices = (*indices, self.attempt)
         return open_streams(purpose, self.seed, task, what, *indices, worlds=worlds)
 
 
@@ -60,3 +65,8 @@ class Kept:
     score: float | None = None
     update: int = 0
     parameters: NDArray[np.float32] | None = None
+
+    @property
+    def worth(self) -> tuple[bool, float]:
+        """What tells which of several members is the best."""
+        return self.score is not None, self.score or 0.0

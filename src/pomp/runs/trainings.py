@@ -285,8 +285,13 @@ class TrainRun:
         # Of equals the first is taken: the machine with fewer modes.
         has_first = self.plan.learning.alone and not self.plan.has_machines and len(modes) > 1
         sets = [modes[:1], modes] if has_first else [modes]
-        rates = self.plan.learning_rates
-        return [Member(setting, one, seed, rate) for one in sets for rate in rates]
+        rates, tries = self.plan.learning_rates, range(self.plan.learning.tries)
+        return [
+            Member(setting, one, seed, rate, attempt)
+            for one in sets
+            for rate in rates
+            for attempt in tries
+        ]
 
     # Stage 4: evaluation
 
@@ -326,13 +331,11 @@ class TrainRun:
     def _learned(self, setting: Setting, seed: int) -> ProgramMachine:
         """Return the best machine with a network, by the validations of its training."""
         found = [
-            (run.training.kept[index].score, -index, run.training, index)
+            (run.training, index)
             for run in self._ensembles
             for index, _ in run.members_of(setting.task.name, seed)
         ]
-        score, _, training, index = max(
-            found, key=lambda one: (one[0] is not None, one[0] or 0.0, one[1])
-        )
+        training, index = max(found, key=lambda one: one[0].kept[one[1]].worth)
         member, search = training.members[index], "text" if self.plan.has_machines else "given"
         provenance = {
             "pomp": __version__,
@@ -340,7 +343,7 @@ class TrainRun:
             "seed": seed,
             "learning_rate": member.learning_rate,
             "modes": len(member.modes),
-            "validation": score,
+            "validation": training.kept[index].score,
             "steps": training.update * training.config.ppo.rollout,
             "search": self.plan.searches[0].method if self.plan.searches else search,
         }
