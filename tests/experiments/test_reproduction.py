@@ -303,8 +303,7 @@ def test_modes_by_bound_are_chosen_from_the_runs_of_pomp(tmp_path):
 
 
 def test_a_row_that_is_taught_learns_from_the_modes_of_another(tmp_path):
-    settings = {"search.mode.runs": 1, "teaching.steps": 4, "teaching.choices": 1}
-    asked = {**SMALL, "seeds": [0], "settings": settings}
+    asked = {**SMALL, "seeds": [0], "settings": {"search.mode.runs": 1, "teaching.choices": 1}}
     cells = list_cells("table2", methods=["pomp-taught"], **asked)
     found = reproduce(cells, out=tmp_path / "store", stages=("search", "learn"))
     assert not found.failed
@@ -312,5 +311,5 @@ def test_a_row_that_is_taught_learns_from_the_modes_of_another(tmp_path):
     assert set(results) == {("pomp", "search"), ("pomp-bound", "search"), ("pomp-taught", "learn")}
     learned = results["pomp-taught", "learn"]
     assert learned.programs == results["pomp-bound", "search"].programs
-    assert learned.values["settings"]["learning"]["teaching"]["steps"] == 4
+    assert learned.values["settings"]["learning"]["teaching"]["steps"] == 4000 * SMALL["budget"]
     assert learned.values["validations"] == 2  # of what was taught, and at the end
