@@ -47,7 +47,14 @@ def test_simulated_kernels_and_the_cpu_agree_to_the_bit(task, simulated):
         assert found[name] == content, name
 
 
-@pytest.mark.parametrize("name", playing.ANNEALED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "UpNDown",
+        "Farmer",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("Seesaw", "DoorKey")),
+    ],
+)
 def test_simulated_chains_are_the_cpus_to_the_bit(name, simulated):
     assert simulated["annealed"][name] == playing.anneal(name, "cpu", **playing.ANNEALED[name])
 

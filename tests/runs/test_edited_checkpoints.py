@@ -29,7 +29,7 @@ def edit_arrays(path, change):
 @pytest.fixture(scope="module")
 def evolved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("evolved")
-    pomp.evolve("StairClimber", rounds=2, settings=EVOLVE, out=folder / "run")
+    pomp.evolve("Farmer", rounds=2, settings=EVOLVE, out=folder / "run")
     return folder / "run"
 
 
@@ -70,7 +70,7 @@ def put(number, *path):
 )
 def test_an_edited_search_for_machines_is_refused(evolved, tmp_path, change, says):
     folder = shutil.copytree(evolved, tmp_path / "run")
-    edit_arrays(folder / "StairClimber/seed0/state.safetensors", change)
+    edit_arrays(folder / "Farmer/seed0/state.safetensors", change)
     with pytest.raises(DataFileError, match=says):
         pomp.evolve(out=folder, rounds=3, resume=True)
 
