@@ -6,8 +6,8 @@ named after its fingerprint (`pomp.core.fingerprints`): an edit to anything it i
 leads to another folder, and any other edit to the same one.
 
 A kept file counts only with the checksum that was written beside it, so a truncated or damaged
-cache means compiling again and nothing worse. Of several processes that need the same machine code
-one compiles it, and the others wait and load it.
+cache means compiling again and nothing worse. Files are replaced atomically (by Numba, and here),
+so processes that compile at the same time write the same files one after the other.
 """
 
 import os
@@ -16,12 +16,11 @@ import re
 import shutil
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
-from typing import IO, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numba
 from numba.core.caching import FunctionCache
@@ -30,7 +29,6 @@ from numba.core.errors import NumbaError
 from pomp.core.code_cache import LOGGER, cache_folder, make_private, prune, warn_once
 from pomp.core.errors import ConfigError
 from pomp.core.fingerprints import fingerprint
-from pomp.core.locks import await_lock
 from pomp.core.pasting import Compiler
 from pomp.core.storage import write_atomically
 
@@ -42,7 +40,6 @@ CALLS_AT_ONCE = 1 << 25
 
 _CONFIG: Any = numba.config
 _LOCK = threading.Lock()  # of loading
-_PATIENCE = 120.0  # seconds to wait for another process that compiles the same
 
 # A damaged index; an AttributeError: a class of an argument has another name by now.
 _UNREADABLE = (
@@ -138,39 +135,13 @@ class _Locator:
         return "kernel"
 
 
-class Turn:
-    """The right to write a kernel's machine code, which one process at a time has."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._file: IO[bytes] | None = None
-
-    def take(self) -> None:
-        """Wait for it; go on without where it cannot be had, as on a disk that is full."""
-        if self._file is not None:
-            return
-        with suppress(OSError):
-            make_private(self._folder)
-            self._file = await_lock(self._folder, _PATIENCE)
-
-    def give_up(self) -> None:
-        """Let others have it."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-def cache_in(
-    folder: Path, kind: Any, function: Callable[..., Any], turn: Turn | None = None
-) -> Any:
+def cache_in(folder: Path, kind: Any, function: Callable[..., Any]) -> Any:
     """Return a cache for one function's dispatcher that keeps machine code in its own folder.
 
     Args:
         folder: where; its name holds the function's fingerprint.
         kind: Numba's cache class for the target.
         function: the Python function.
-        turn: taken before it is compiled, and given up when that is kept; None: who needs the
-            machine code compiles it.
     """
 
     class Locator(_Locator):
@@ -188,21 +159,11 @@ def cache_in(
             # The machine code knows the order of a named tuple's fields.
             return (*super()._index_key(sig, codegen), tuple(_fields_of(sig)))
 
-        def load_overload(self, sig: Any, target: Any) -> Any:
-            found = super().load_overload(sig, target)
-            if found is None and turn is not None:
-                turn.take()  # another process may compile it right now
-                found = super().load_overload(sig, target)
-            return found
-
         def save_overload(self, sig: Any, data: Any) -> None:
             try:
                 super().save_overload(sig, data)
             except OSError as error:  # it is in memory all the same
                 warn_once(f"cannot keep compiled code in {cache_folder()} ({error.strerror})")
-            _seal(folder)
-            if turn is not None:
-                turn.give_up()
 
     try:
         Cache(function)._cache_file._load_index()
@@ -239,6 +200,8 @@ class Kernel:
         self._stem = f"{module.split('_')[0]}.{function.__qualname__}"
         self._title = f"{function.__qualname__.strip('_')} of {module.split('_')[0]}"
         self._dispatcher: Any = None
+        self._misses: Mapping[Any, int] = {}  # argument types that were compiled here, not loaded
+        self._sealed = 0  # how many of these are on disk with their checksums
 
     def __call__(self, *args: Any) -> Any:
         """Run the machine code for these arguments, loading or compiling it first if need be."""
@@ -247,43 +210,48 @@ class Kernel:
                 if self._dispatcher is None:
                     self._dispatcher = self._load()
         try:
-            return self._dispatcher(*args)
+            result = self._dispatcher(*args)
         except NumbaError as error:
-            self._turn.give_up()
             if self.owner is None:
                 raise
             raise ConfigError(f"{self.owner} cannot be compiled: {reason_of(error)}") from error
+        if len(self._misses) != self._sealed:
+            self._sealed = len(self._misses)
+            self._seal()
+        return result
 
     @cached_property
     def _folder(self) -> Path:
         """The folder of this kernel's machine code."""
         return kernel_folder(self._stem, self.py_func)
 
-    @cached_property
-    def _turn(self) -> Turn:
-        """The right to write there."""
-        return Turn(self._folder)
-
     def _load(self) -> Any:
         """Return Numba's dispatcher, with the machine code that is kept if it is undamaged."""
         if _CONFIG.DISABLE_JIT:
             return self.py_func
-        self._check()
-        if not _files(self._folder):
+        kept = self._files()
+        if not all(_is_sealed(path) for path in kept):
+            for path in kept:
+                path.unlink(missing_ok=True)
+            kept = []
+        if not kept:
             LOGGER.info("compiling %s (once; kept in %s)", self._title, cache_folder())
         dispatcher: Any = _njit(self.py_func)
-        dispatcher._cache = cache_in(self._folder, FunctionCache, self.py_func, self._turn)
+        dispatcher._cache = cache_in(self._folder, FunctionCache, self.py_func)
+        self._misses = dispatcher.stats.cache_misses
         return dispatcher
 
-    def _check(self) -> None:
-        """Remove kept files that are damaged, unless another process is writing them."""
-        if _is_sound(self._folder):
-            return
-        self._turn.take()
-        if not _is_sound(self._folder):
-            for path in _files(self._folder):
-                path.unlink(missing_ok=True)
-        self._turn.give_up()
+    def _files(self) -> list[Path]:
+        """Return the kept files of this kernel."""
+        return sorted(path for path in self._folder.glob("*") if path.suffix in (".nbi", ".nbc"))
+
+    def _seal(self) -> None:
+        """Write the checksums of the kept files."""
+        for path in self._files():
+            try:
+                write_atomically(_seal_of(path), str(zlib.crc32(path.read_bytes())).encode())
+            except OSError:  # the folder went away or is full: it will be compiled again
+                continue
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
@@ -376,25 +344,6 @@ def _workers() -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
     os.register_at_fork(after_in_child=_workers.cache_clear)
-
-
-def _files(folder: Path) -> list[Path]:
-    """Return the kept files of a kernel."""
-    return sorted(path for path in folder.glob("*") if path.suffix in (".nbi", ".nbc"))
-
-
-def _seal(folder: Path) -> None:
-    """Write the checksums of a kernel's kept files."""
-    for path in _files(folder):
-        try:
-            write_atomically(_seal_of(path), str(zlib.crc32(path.read_bytes())).encode())
-        except OSError:  # the folder went away or is full: it will be compiled again
-            continue
-
-
-def _is_sound(folder: Path) -> bool:
-    """Whether a kernel's kept files agree with their checksums."""
-    return all(map(_is_sealed, _files(folder)))
 
 
 def _seal_of(path: Path) -> Path:

@@ -5,7 +5,6 @@ is left behind. What stays in the folder is an empty file, on which the next loc
 """
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import IO
 from pomp.core.errors import FolderInUseError, OutputError
 
 LOCK_FILE = ".lock"
-_PAUSE = 0.05  # seconds between two tries
 
 
 @contextmanager
@@ -35,29 +33,6 @@ def locked(folder: Path) -> Iterator[None]:
         if not _take(file):
             raise FolderInUseError(folder)
         yield
-
-
-def await_lock(folder: Path, most: float) -> IO[bytes] | None:
-    """Wait until nobody else holds the lock of a folder that exists.
-
-    Args:
-        folder: which.
-        most: how many seconds to wait.
-
-    Returns:
-        The file that holds the lock until it is closed; None: it cannot be had.
-    """
-    try:
-        file = (folder / LOCK_FILE).open("a+b")
-    except OSError:
-        return None
-    end = time.monotonic() + most
-    while not _take(file):
-        if time.monotonic() > end:
-            file.close()
-            return None
-        time.sleep(_PAUSE)
-    return file
 
 
 if sys.platform == "win32":
