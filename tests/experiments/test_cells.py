@@ -111,6 +111,13 @@ def test_a_budget_scales_the_work_of_every_method():
     assert (lessons.steps, lessons.rounds, lessons.choices) == (4, 1, 10)
 
 
+def test_what_a_row_does_not_have_is_not_set_there():
+    tries = (("tries", 3),)
+    assert cell("psmp", stage="learn", changes=tries).learning.tries == 3
+    plain, same = (cell("hprl", stage="learn", changes=one) for one in ((), tries))
+    assert same.meta == plain.meta
+
+
 def test_a_training_ends_after_ten_million_steps_without_progress():
     for method in ("pomp", "drl"):
         config = cell(method, stage="learn").learning

@@ -9,6 +9,7 @@ import pomp
 from commands import call
 from pomp.core import DataFileError
 from pomp.runs.event_files import EVENTS_FILE, write_events
+from pomp.runs.survey import best_member
 
 accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
@@ -80,6 +81,18 @@ def test_a_training_names_the_members_it_has(tmp_path):
         own = [one for one in lines_of(place) if one["learning_rate"] == rate]
         expected = [(one["steps"], one["return"]) for one in own]
         assert scalars_of(place / EVENTS_FILE, f"modes2 rate{rate}/return") == expected
+
+
+def test_a_training_names_its_tries(tmp_path):
+    settings = {**TRAIN, "tries": 2}
+    pomp.train("UpNDown", preset="paper", modes=MODES, settings=settings, out=tmp_path / "run")
+    write_events(tmp_path / "run")
+    place = tmp_path / "run" / "UpNDown" / "seed0"
+    for attempt, name in ((None, "modes2 rate0.001"), (1, "modes2 rate0.001 attempt1")):
+        own = [one for one in lines_of(place) if one.get("attempt") == attempt]
+        expected = [(one["steps"], one["policy_loss"]) for one in own]
+        assert scalars_of(place / EVENTS_FILE, f"{name}/policy_loss") == expected
+    assert [one["update"] for one in best_member(lines_of(place))] == [2, 4]
 
 
 def test_a_training_that_was_resumed_has_the_same_events(capsys, tmp_path):

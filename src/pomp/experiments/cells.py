@@ -40,7 +40,8 @@ CELL = Record(
 LEAST_BUDGET = 1e-4
 _SEARCH = "search."  # what the names of settings of a search begin with
 _OF_META = ("policy.", "invalid_cost")  # the same of what only the kind latents has
-_NOT_OF_META = ("network.", "episode.", "alone", "teaching.")  # and of what that kind has not
+# And of what that kind has not.
+_NOT_OF_META = ("network.", "episode.", "alone", "tries", "quantising.", "teaching.")
 PLATEAU_STEPS = 10_000_000
 """Steps without a better validation after which a training by the presets paper and code ends.
 Some machines learn nothing in five million, and then more than others."""

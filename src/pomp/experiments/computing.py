@@ -239,11 +239,8 @@ class _RunningPiece:
         """Return the best of what a training has learned for a cell, by some of its members."""
         training = run.training
         number = max(tries, key=lambda one: training.kept[one].worth)
-        kept, records, rollout = (
-            training.kept[number],
-            run.records[number],
-            training.config.ppo.rollout,
-        )
+        kept, records = training.kept[number], run.records[number]
+        rollout = training.config.ppo.rollout
         taken = [(training.finished_at[one] or training.update) * rollout for one in tries]
         steps, asked = sum(taken), training.config.ppo.updates * rollout * len(tries)
         machine = training.policy(number, {"cell": cell.name, "validation": kept.score})

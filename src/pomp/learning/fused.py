@@ -1,4 +1,4 @@
-"""A gradient step of PPO on a GPU in some fifteen kernels; as tensor operations it had 150.
+"""A gradient step of PPO on a GPU in some twenty kernels; as tensor operations it had 150.
 
 Forward it is `pomp.machine.fused`. Backward, one launch computes the loss and everything up to the
 grid's feature, the library multiplies the large matrices, and four more launches finish the

@@ -65,7 +65,11 @@ def _of_members(records: list[dict[str, Any]]) -> Scalars:
 
     What a learning method of somebody's own noted may lack steps: then its records are counted.
     """
-    names = [f"modes{one.get('modes')} rate{one.get('learning_rate')}/" for one in records]
+    names = [
+        f"modes{one.get('modes')} rate{one.get('learning_rate')}"
+        + (f" attempt{one['attempt']}/" if "attempt" in one else "/")
+        for one in records
+    ]
     has_several = len(set(names)) > 1
     return [
         (int(one.get("steps", number)), _flat(one, name if has_several else ""))

@@ -212,12 +212,13 @@ def _validations(run: KeptRun, task: str, seed: int, field: str) -> Curve:
 def best_member(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the records of the member of a training that is best in validation so far.
 
-    The metrics of a task and a seed hold one member after the other, which differ in learning rate
-    or modes.
+    The metrics of a task and a seed hold one member after the other, which differ in learning
+    rate, modes or attempt.
     """
-    members: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
+    members: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
-        members.setdefault((record.get("learning_rate"), record.get("modes")), []).append(record)
+        which = tuple(map(record.get, ("learning_rate", "modes", "attempt")))
+        members.setdefault(which, []).append(record)
     return max(members.values(), key=lambda own: own[-1].get("best") or 0.0, default=[])
 
 

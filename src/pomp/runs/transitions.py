@@ -126,6 +126,8 @@ class TransitionsRun:
         members = zip(self.training.members, self._places, self.records, strict=True)
         for member, place, own in members:
             about = {"learning_rate": member.learning_rate, "modes": len(member.modes)}
+            if member.attempt:
+                about["attempt"] = member.attempt
             lines.setdefault(place, []).extend({**about, **record} for record in own)
         for place, records in lines.items():
             folder = self._folder.within(*place)
